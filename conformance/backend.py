@@ -1,0 +1,236 @@
+"""What a backend author fills in: a name, claims, and an async generator that opens the stores.
+
+```python
+from conformance.backend import Claims, Context, Stores, backend
+
+@backend("mine", Claims(layers=frozenset({"sessions"}), atomic_batches=True))
+async def BACKEND(ctx: Context) -> AsyncIterator[Stores]:
+    async with MyStore(prefix=ctx.namespace) as store:
+        yield Stores(sessions=store)
+```
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from conformance.services import Server
+from memcore import (
+    MAX_ID_LENGTH,
+    MAX_KEY_LENGTH,
+    MAX_TEXT_BYTES,
+    MAX_VALUE_LENGTH,
+    SESSION_TTL_SECONDS,
+    SUMMARIZER_TIMEOUT_SECONDS,
+    Compressor,
+    CountPolicy,
+    EpisodicStore,
+    InvalidArgument,
+    Policy,
+    PreferenceStore,
+    SessionStore,
+    StoreUnavailable,
+    Summarizer,
+    Trace,
+    TurnConflict,
+)
+from memcore.guards import MAX_DIMENSION
+from memcore.trace import log_event
+
+Layer: TypeAlias = Literal["sessions", "preferences", "episodes"]
+LAYERS: tuple[Layer, ...] = ("sessions", "preferences", "episodes")
+ErrorClass: TypeAlias = Literal["refused", "conflict", "unavailable", "unsupported", "fail", "info"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What a backend promises beyond the required clauses, and the limits that it sets instead of ours.
+
+    Args:
+        layers: The stores that it has.
+        max_id_length: Longest session and user id, in code points.
+        max_text_bytes: Longest content of a turn and summary of an episode, in bytes of UTF-8.
+        max_key_length: Code points to which preference keys are cut.
+        max_value_length: Code points to which preference values are cut.
+        max_dimension: Largest dimension of an embedding.
+        nul: NUL characters in texts come back; otherwise they are refused.
+        ttl: Resolution of the time to live, in seconds; `None` if sessions do not expire.
+        idempotent: For how many later turns a turn sent again is recognized; `None` if it is not.
+        atomic_batches: An append of several turns is one write.
+        compresses: Sessions are compressed under the policy of the context.
+        watermark: By tokens too, not by count only.
+        compress_late: Compression may end after the append that triggered it has returned.
+        traces: Outcomes of compressions are reported to `ctx.trace`.
+        snapshot: `all` shows the preferences of one instant.
+        persistent: What is stored outlives the store object.
+        residue: `residue` shows whatever is left in raw storage.
+        approximate: Recall that an approximate search reaches, from 0 to 1; `None` if search is exact.
+        shared: Store objects in several processes work on the same data.
+        durable: Acknowledged writes survive faults of network and server.
+    """
+
+    layers: frozenset[Layer]
+    max_id_length: int = MAX_ID_LENGTH
+    max_text_bytes: int = MAX_TEXT_BYTES
+    max_key_length: int = MAX_KEY_LENGTH
+    max_value_length: int = MAX_VALUE_LENGTH
+    max_dimension: int = MAX_DIMENSION
+    nul: bool = True
+    ttl: float | None = None
+    idempotent: int | None = None
+    atomic_batches: bool = False
+    compresses: bool = False
+    watermark: bool = False
+    compress_late: bool = False
+    traces: bool = False
+    snapshot: bool = False
+    persistent: bool = False
+    residue: bool = False
+    approximate: float | None = None
+    shared: bool = False
+    durable: bool = False
+
+    def makes(self, claim: str) -> bool:
+        """Whether the claim of this name is made."""
+        value = getattr(self, claim)
+        return value is not None and value is not False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What the kit gives to a backend that it opens.
+
+    Args:
+        namespace: Opens every key, table or file of this opening: letters, digits, `-` and `_`.
+        servers: The running servers that the backend asked for, by kind.
+        policy: When to compress and what to keep: a `CountPolicy` or a `TokenWatermarkPolicy`.
+        summarizer: Writes the summaries; `None` for a store that has none.
+        summarizer_timeout: Seconds that a summary may take.
+        trace: Gets `memcore.CompressionEnded` for every attempt to compress.
+        ttl_seconds: Time to live of a session.
+        now: The clock for stores without a server's, in seconds since the epoch.
+        model: Name of the embedding model.
+        dimension: Its dimension.
+    """
+
+    namespace: str
+    servers: dict[str, Server] = field(default_factory=dict)
+    policy: Policy = field(default_factory=CountPolicy)
+    summarizer: Summarizer | None = None
+    summarizer_timeout: float = SUMMARIZER_TIMEOUT_SECONDS
+    trace: Trace = log_event
+    ttl_seconds: float = SESSION_TTL_SECONDS
+    now: Callable[[], float] = time.time
+    model: str = "conformance-embedding"
+    dimension: int = 8
+
+    def compressor(self) -> Compressor:
+        """All that compression needs, for a store that leaves it to memcore."""
+        return Compressor(self.policy, self.summarizer, timeout=self.summarizer_timeout, trace=self.trace)
+
+
+class TtlHooks(Protocol):
+    """How the kit sees and causes expiry, on the test side of a backend."""
+
+    async def remaining_ttl(self, session_id: str) -> float | None:
+        """Seconds until the session expires; `None` if it does not, or is not there."""
+
+    async def expire_now(self, session_id: str) -> None:
+        """Let the time of this session run out, in the way in which it would by itself."""
+
+    async def residue(self) -> Sequence[str]:
+        """Names of whatever is stored in this namespace, expired or not."""
+
+
+def classify_memcore(error: BaseException) -> ErrorClass:
+    """How the errors of memcore are to be read."""
+    if isinstance(error, InvalidArgument):
+        return "refused"
+    if isinstance(error, TurnConflict):
+        return "conflict"
+    return "unavailable" if isinstance(error, StoreUnavailable) else "fail"
+
+
+async def _at_rest() -> None:
+    """A backend that compresses within the append has nothing to wait for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """What a backend yields once it is open: any of the three stores, and hooks that unlock checks.
+
+    Args:
+        sessions, preferences, episodes: The stores.
+        ttl: Sees and causes expiry; without it the clauses of the TTL cannot be evaluated.
+        classify: Reads the exceptions of the backend.
+        quiesce: Returns once compressions that were triggered have ended.
+    """
+
+    sessions: SessionStore | None = None
+    preferences: PreferenceStore | None = None
+    episodes: EpisodicStore | None = None
+    ttl: TtlHooks | None = None
+    classify: Callable[[BaseException], ErrorClass] = classify_memcore
+    quiesce: Callable[[], object] = _at_rest
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A backend under test.
+
+    Args:
+        name: Its column in the report.
+        claims: What it promises.
+        servers: Kinds of servers that the kit shall provide.
+        open: Opens the stores for the time of a context.
+    """
+
+    name: str
+    claims: Claims
+    servers: tuple[str, ...]
+    open: Callable[[Context], AbstractAsyncContextManager[Stores]]
+
+
+def backend(
+    name: str, claims: Claims, *, servers: Sequence[str] = ()
+) -> Callable[[Callable[[Context], AsyncIterator[Stores]]], Backend]:
+    """Turn an async generator that yields `Stores` into a `Backend`."""
+
+    def decorate(generator: Callable[[Context], AsyncIterator[Stores]]) -> Backend:
+        return Backend(name, claims, tuple(servers), asynccontextmanager(generator))
+
+    return decorate
+
+
+BUILT_IN = ("memory", "redis")
+"""The reference backends of this version."""
+
+
+class UnknownBackend(Exception):
+    """There is no backend of this name, or at this place."""
+
+
+def resolve(name: str) -> Backend:
+    """The backend called `memory` or `redis`, or the one at `package.module:OBJECT`.
+
+    Raises:
+        UnknownBackend: Nothing is there; the message says what was looked for.
+    """
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        if name not in BUILT_IN:
+            known = ", ".join(BUILT_IN)
+            raise UnknownBackend(f"no backend {name!r}: give one of {known}, or package.module:OBJECT")
+        module, attribute = f"conformance.backends.{name}", "BACKEND"
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UnknownBackend(f"no backend {name!r}: {error}") from error
+    if not isinstance(found, Backend):
+        raise UnknownBackend(f"no backend {name!r}: {attribute} is not decorated with @backend")
+    return found

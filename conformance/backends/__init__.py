@@ -1,0 +1,1 @@
+"""The reference backends, each as an outside author would write it."""

@@ -1,0 +1,94 @@
+"""Stores as the checks see them: every call is written down, counted, and may not hang."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from memcore import ChatTurn, Episode
+from memcore.errors import shown
+
+HANG_SECONDS = 60.0
+"""A call that takes longer has failed: far above the 10 s after which a store has to give up."""
+
+
+class Hang(AssertionError):
+    """A call of a store that did not return."""
+
+
+class Program:
+    """The calls of a check, in order, and what came of them.
+
+    Args:
+        lines: One call each, as one would write it.
+        succeeded: How often each kind of operation returned without an error.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.succeeded: Counter[str] = Counter()
+
+    def begin(self) -> None:
+        """Forget the calls of an earlier example."""
+        self.lines.clear()
+
+
+class Recorder:
+    """Stands before a store and has its methods.
+
+    Args:
+        name: `sessions`, `preferences` or `episodes`.
+        store: The store.
+        program: Where calls are written down.
+    """
+
+    def __init__(self, name: str, store: object, program: Program) -> None:
+        self._name = name
+        self._store = store
+        self._program = program
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+        original = getattr(self._store, method)
+
+        async def call(*args: object, **kwargs: object) -> object:
+            text = f"{self._name}.{method}({_arguments(args, kwargs)})"
+            self._program.lines.append(text)
+            at = len(self._program.lines) - 1
+            try:
+                async with asyncio.timeout(HANG_SECONDS) as limit:
+                    result = await original(*args, **kwargs)
+            except Exception as error:
+                if limit.expired():
+                    raise Hang(f"{text} did not return within {HANG_SECONDS:g} s") from error
+                self._note(at, text, f"raised {type(error).__name__}: {error}")
+                raise
+            self._program.succeeded[method] += 1
+            self._note(at, text, f"→ {_shown(result)}" if result is not None else "")
+            return result
+
+        return call
+
+    def _note(self, at: int, text: str, outcome: str) -> None:
+        # A call that a new example has overtaken is not its own any more.
+        if at < len(self._program.lines) and self._program.lines[at] == text:
+            self._program.lines[at] = f"{text}  {outcome}".rstrip()
+
+
+def _arguments(args: tuple[object, ...], kwargs: dict[str, object]) -> str:
+    named = [f"{name}={_shown(value)}" for name, value in kwargs.items()]
+    return ", ".join([*(_shown(value) for value in args), *named])
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, ChatTurn):
+        tool = f", tool {value.tool_name!r}" if value.tool_name is not None else ""
+        return f"{value.kind if value.kind == 'summary' else value.role}({shown(value.content)}{tool})"
+    if isinstance(value, Episode):
+        return f"Episode({shown(value.user_id)}, {shown(value.summary)}, {shown(value.episode_id)})"
+    if isinstance(value, list) and len(value) <= 12:
+        return f"[{', '.join(_shown(item) for item in value)}]"
+    if isinstance(value, list):
+        return f"[{_shown(value[0])}, … {len(value)} in all …, {_shown(value[-1])}]"
+    return shown(value)

@@ -1,0 +1,1 @@
+"""From what the checks saw to verdicts, and from verdicts to a table and a file."""

@@ -1,0 +1,86 @@
+"""The verdicts as text: a row for each clause, a column for each backend, then what failed and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from conformance.catalogue import CHAPTERS, Clause, by_id
+from conformance.report.verdicts import Judgement, Result, Verdict
+
+_WORDS = {
+    Verdict.PASS: "pass",
+    Verdict.FAIL: "FAIL",
+    Verdict.UNKNOWN: "UNKNOWN",
+    Verdict.NOT_EVALUABLE: "not evaluable",
+    Verdict.NOT_CLAIMED: "not claimed",
+    Verdict.UNTESTED: "untested",
+}
+_WIDTH = max(len(word) for word in _WORDS.values())
+_SHOWN_CALLS = 30
+
+
+def table(clauses: Sequence[Clause], backends: Sequence[str], judgements: Sequence[Judgement]) -> list[str]:
+    """The matrix of clauses and backends."""
+    found = {(judgement.clause, judgement.backend): judgement.verdict for judgement in judgements}
+    width = max(len(clause.title) for clause in clauses)
+    lines = [" ".join(["clause ", "L", " " * width, *(f"{name:<{_WIDTH}}" for name in backends)]).rstrip()]
+    chapter = ""
+    for clause in clauses:
+        if clause.chapter != chapter:
+            chapter = clause.chapter
+            lines.append(CHAPTERS[chapter])
+        words = [f"{_WORDS[found[clause.id, name]]:<{_WIDTH}}" for name in backends]
+        lines.append(" ".join([clause.id, str(clause.level), f"{clause.title:<{width}}", *words]).rstrip())
+    return lines
+
+
+def summary(backends: Sequence[str], judgements: Sequence[Judgement]) -> list[str]:
+    """One sentence for each backend."""
+    return [_sentence(name, [j for j in judgements if j.backend == name]) for name in backends]
+
+
+def failures(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Every clause that does not pass although it should, with the promise and what was seen."""
+    for judgement in judgements:
+        if judgement.verdict in (Verdict.FAIL, Verdict.UNKNOWN, Verdict.NOT_EVALUABLE):
+            yield from _failure(judgement)
+
+
+def _sentence(name: str, judgements: Sequence[Judgement]) -> str:
+    counts = Counter(judgement.verdict for judgement in judgements)
+    judged = sum(counts[verdict] for verdict in (Verdict.PASS, Verdict.FAIL))
+    asked = judged + counts[Verdict.UNKNOWN] + counts[Verdict.NOT_EVALUABLE]
+    if counts[Verdict.FAIL]:
+        verdict = f"{counts[Verdict.FAIL]} of {asked} clauses fail"
+    elif asked == 0:
+        verdict = "nothing was asked, so nothing is known"
+    elif judged < asked:
+        verdict = f"nothing fails, but {asked - judged} of {asked} clauses could not be judged"
+    else:
+        verdict = f"all {asked} clauses hold"
+    rest = f"{counts[Verdict.NOT_CLAIMED]} not claimed, {counts[Verdict.UNTESTED]} untested"
+    return f"{name}: {verdict} ({rest})"
+
+
+def _failure(judgement: Judgement) -> Iterator[str]:
+    clause = by_id()[judgement.clause]
+    yield ""
+    yield f"{judgement.backend}: {clause.id} {clause.title}: {_WORDS[judgement.verdict]}"
+    yield f"  promised: {clause.text}"
+    results = [result for result in judgement.results if result.verdict is judgement.verdict]
+    if not results:
+        yield "  no check of this clause ran"
+    for result in results:
+        yield from _result(result)
+
+
+def _result(result: Result) -> Iterator[str]:
+    yield from (f"  {line}" for line in result.message.splitlines())
+    if result.program:
+        yield "  the calls:"
+        cut = len(result.program) - _SHOWN_CALLS
+        if cut > 0:
+            yield f"    … {cut} earlier calls are in the report file"
+        yield from (f"    {line}" for line in result.program[-_SHOWN_CALLS:])
+    yield f"  again: {result.command}"

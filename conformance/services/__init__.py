@@ -1,0 +1,6 @@
+"""Where a real server for the tests comes from: one that a variable names, or one started for the run."""
+
+from conformance.services.redis import REDIS_URL, redis_server
+from conformance.services.server import Server, ServerUnavailable, masked
+
+__all__ = ["REDIS_URL", "Server", "ServerUnavailable", "masked", "redis_server"]

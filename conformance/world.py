@@ -1,0 +1,142 @@
+"""The fixture of all checks: opens a backend under a context, and hands out its stores, watched."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
+from uuid import uuid4
+
+from conformance.backend import Backend, Claims, Context, Stores, TtlHooks
+from conformance.expect import expect_error, not_evaluable
+from conformance.model import View, view
+from conformance.provenance import Ledger
+from conformance.recorder import Program, Recorder
+from conformance.services import Server
+from memcore import ChatTurn, CompressionEnded, EpisodicStore, PreferenceStore, SessionStore
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """An open backend, and what the kit gave to it.
+
+    Args:
+        backend: Which.
+        ctx: The context under which it was opened.
+        stores: What it yielded; use `sessions`, `preferences` and `episodes` instead.
+        ledger: The summarizer that it was given.
+        events: What it reported to the trace.
+        program: The calls of this check.
+    """
+
+    backend: Backend
+    ctx: Context
+    stores: Stores
+    ledger: Ledger
+    events: list[CompressionEnded]
+    program: Program
+
+    @property
+    def claims(self) -> Claims:
+        """What the backend promises."""
+        return self.backend.claims
+
+    @property
+    def sessions(self) -> SessionStore:
+        """Its session store, watched."""
+        return cast(SessionStore, self._watched("sessions", self.stores.sessions))
+
+    @property
+    def preferences(self) -> PreferenceStore:
+        """Its preference store, watched."""
+        return cast(PreferenceStore, self._watched("preferences", self.stores.preferences))
+
+    @property
+    def episodes(self) -> EpisodicStore:
+        """Its episodic store, watched."""
+        return cast(EpisodicStore, self._watched("episodes", self.stores.episodes))
+
+    @property
+    def ttl(self) -> TtlHooks:
+        """The hooks that see and cause expiry; without them a check cannot be evaluated."""
+        if self.stores.ttl is None:
+            not_evaluable("the backend gives no ttl hooks (remaining_ttl, expire_now, residue)")
+        return self.stores.ttl
+
+    async def append(self, session_id: str, *turns: ChatTurn) -> None:
+        """Append, and wait until the compression has ended where the backend compresses late."""
+        await self.sessions.append(session_id, *turns)
+        if self.claims.compress_late:
+            waiting = self.stores.quiesce()
+            if inspect.isawaitable(waiting):
+                await waiting
+
+    async def view(self, session_id: str) -> View:
+        """The history, with its summary resolved to what it covers."""
+        return view(await self.sessions.get_history(session_id), self.ledger)
+
+    async def order(self, session_id: str) -> list[str]:
+        """Contents of all messages that the history stands for, verbatim or by its summary."""
+        return list(self.ledger.order(await self.sessions.get_history(session_id)))
+
+    async def contents(self, session_id: str) -> list[str]:
+        """Contents of the history, as they are."""
+        return [turn.content for turn in await self.sessions.get_history(session_id)]
+
+    async def refused(
+        self, clause: str, what: str, method: Callable[..., Awaitable[object]], *args: object
+    ) -> None:
+        """A call of `method` with `args` has to be refused by a typed error."""
+        await expect_error(clause, what, partial(method, *args), self.stores.classify, "refused")
+
+    async def conflicts(
+        self, clause: str, what: str, method: Callable[..., Awaitable[object]], *args: object
+    ) -> None:
+        """A call of `method` with `args` has to be refused as a conflict with what is stored."""
+        await expect_error(clause, what, partial(method, *args), self.stores.classify, "conflict")
+
+    def _watched(self, name: str, store: object) -> Recorder:
+        if store is None:
+            raise LookupError(f"backend {self.backend.name!r} claims {name} and yields no such store")
+        return Recorder(name, store, self.program)
+
+
+@dataclass(slots=True)
+class World:
+    """One backend for the time of a run.
+
+    Args:
+        backend: Which.
+        servers: The servers that run for it.
+        run: Opens every namespace of this run.
+    """
+
+    backend: Backend
+    servers: dict[str, Server]
+    run: str = field(default_factory=lambda: f"memcore-{uuid4().hex[:8]}")
+    program: Program = field(default_factory=Program)
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    @property
+    def claims(self) -> Claims:
+        """What the backend promises."""
+        return self.backend.claims
+
+    def namespace(self) -> str:
+        """A namespace that was not used before."""
+        return f"{self.run}-{next(self._numbers)}"
+
+    @asynccontextmanager
+    async def open(self, **overrides: Any) -> AsyncIterator[Kit]:
+        """Open the backend in a namespace of its own; `overrides` are fields of `Context`."""
+        ledger, events = Ledger(), list[CompressionEnded]()
+        ctx = Context(
+            namespace=self.namespace(), servers=self.servers, summarizer=ledger, trace=events.append
+        )
+        ctx = replace(ctx, **overrides)
+        async with self.backend.open(ctx) as stores:
+            yield Kit(self.backend, ctx, stores, ledger, events, self.program)
