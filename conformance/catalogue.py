@@ -39,6 +39,7 @@ class Clause:
         text: The promise.
         claim: The field of `Claims` on which it depends.
         scope: Whether it concerns every backend, or the stores and the factory of this project alone.
+        check: The test of this project that checks a clause of scope `reference`.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Clause:
     text: str
     claim: str | None = None
     scope: Scope = "backend"
+    check: str | None = None
 
     @property
     def chapter(self) -> str:

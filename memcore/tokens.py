@@ -26,24 +26,24 @@ WEIGHTS: Mapping[str, int] = MappingProxyType(
     {
         "space": 22,
         "four spaces": -40,
-        "newline": 100,
-        "punctuation": 37,
-        "word start": 78,
-        "four letters": 40,
+        "newline": 94,
+        "punctuation": 35,
+        "word start": 80,
+        "four letters": 41,
         "capital": 19,
-        "capital after lower case": 112,
+        "capital after lower case": 179,
         "digit": 32,
-        "end of number": 167,
-        "letter after digit": 225,
-        "Latin-1": 300,
+        "end of number": 159,
+        "letter after digit": 243,
+        "Latin-1": 285,
         "other Latin": 100,
-        "Cyrillic": 65,
-        "Arabic, symbols": 100,
-        "Greek, Indic, kana": 124,
-        "Han, light": 140,
+        "Cyrillic": 66,
+        "Arabic, symbols": 102,
+        "Greek, Indic, kana": 129,
+        "Han, light": 134,
         "Han, heavy": 180,
-        "Hangul": 146,
-        "beyond the BMP": 329,
+        "Hangul": 143,
+        "beyond the BMP": 328,
     }
 )
 """What is counted, in the order of `features`, and what each occurrence weighs in hundredths of a token."""
@@ -93,8 +93,8 @@ def features(text: str) -> list[int]:
     data = (" " + text).encode("utf-8", "surrogatepass")  # a word at the very start starts after a space
     classes = data.translate(_CLASSES, _CONTINUATION)
     runs = classes.translate(_RUNS)
-    spaces, newlines = data.count(b" "), data.count(b"\n")
-    counts = [spaces, data.count(b"    "), newlines, classes.count(b".") - spaces - newlines]
+    spaces, newlines = text.count(" "), text.count("\n")
+    counts = [spaces, text.count("    "), newlines, classes.count(b".") - spaces - newlines - 1]
     counts += (runs.count(b".a"), runs.count(b"aaaa"))
     capitals = classes.count(b"A")
     counts += (capitals, classes.count(b"aA") if capitals else 0)

@@ -11,7 +11,7 @@ import pytest
 
 from conformance.clauses import clause, needs
 from conformance.expect import expect, expect_that
-from conformance.hostile import IDS, LONE_SURROGATES, NOT_TEXT, NUL_TEXTS, TEXTS, bad_ids, longest_id
+from conformance.hostile import IDS, TEXTS, longest_id
 from conformance.model import cosine
 from conformance.world import Kit, World
 from memcore import Episode, RecalledEpisode
@@ -36,7 +36,8 @@ def episode(summary: str, embedding: Embedding, *, user_id: str = "u", **fields:
     return Episode(user_id, "s", summary, embedding, **fields)  # type: ignore[arg-type]
 
 
-async def _recalled(kit: Kit, query: Sequence[float], k: int = 100, *, user_id: str = "u") -> list[str]:
+async def recalled(kit: Kit, query: Sequence[float], k: int = 100, *, user_id: str = "u") -> list[str]:
+    """Summaries that a recall gives, in order."""
     return [found.summary for found in await kit.episodes.recall(user_id, query, k)]
 
 
@@ -78,7 +79,7 @@ async def test_the_best_come_first(world: World) -> None:
             await kit.episodes.remember(episode(f"{angle}", at_angle(angle)))
         for k in range(1, len(angles) + 1):
             expected = [f"{angle}" for angle in sorted(angles)[:k]]
-            expect("EPI-002", f"recall of {k}", await _recalled(kit, X, k), expected)
+            expect("EPI-002", f"recall of {k}", await recalled(kit, X, k), expected)
         expect("EPI-002", "recall by default", len(await kit.episodes.recall("u", X)), 3)
 
 
@@ -93,7 +94,7 @@ async def test_never_fewer_than_there_are(world: World, k: int) -> None:
             await kit.episodes.remember(episode(f"crowd {n}", near, user_id="crowd"))
         for n in range(20):
             await kit.episodes.remember(episode(f"own {n}", at_angle(90 + n)))
-        got = await _recalled(kit, X, k)
+        got = await recalled(kit, X, k)
         expect("EPI-003", f"recall of {k} of 20", got, [f"own {n}" for n in range(min(k, 20))])
 
 
@@ -115,7 +116,7 @@ async def test_forgotten_episodes_take_no_place(world: World) -> None:
             await kit.episodes.remember(episode(f"gone {n}", X, user_id="gone"))
         await kit.episodes.remember(episode("own", Y))
         await kit.episodes.forget("gone")
-        expect("EPI-003", "recall", await _recalled(kit, X, 3), ["own"])
+        expect("EPI-003", "recall", await recalled(kit, X, 3), ["own"])
 
 
 @clause("EPI-003")
@@ -123,16 +124,7 @@ async def test_an_unknown_user_has_no_episodes(world: World) -> None:
     """Recall of a user who never remembered anything is empty."""
     async with world.open() as kit:
         await kit.episodes.remember(episode("x", X))
-        expect("EPI-003", "recall", await _recalled(kit, X, user_id="unknown"), [])
-
-
-@clause("EPI-004")
-@pytest.mark.parametrize("k", [0, -1, True, False, 1.0, "3", None, float("nan")], ids=repr)
-async def test_a_bad_k_is_refused(world: World, k: object) -> None:
-    """Zero, negative numbers, bools and what is not an int are refused."""
-    async with world.open() as kit:
-        await kit.episodes.remember(episode("x", X))
-        await kit.refused("EPI-004", f"k {k!r}", kit.episodes.recall, "u", X, k)
+        expect("EPI-003", "recall", await recalled(kit, X, user_id="unknown"), [])
 
 
 @clause("EPI-005")
@@ -196,15 +188,6 @@ async def test_min_score_is_inclusive(world: World) -> None:
         expect("EPI-007", "recall from -1", len(await kit.episodes.recall("u", X, 10, -1.0)), 6)
 
 
-@clause("EPI-007")
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), True, "0.5", [0.5]], ids=repr)
-async def test_a_bad_min_score_is_refused(world: World, bad: object) -> None:
-    """What is not a finite number is refused."""
-    async with world.open() as kit:
-        await kit.episodes.remember(episode("x", X))
-        await kit.refused("EPI-007", f"min_score {bad!r}", kit.episodes.recall, "u", X, 3, bad)
-
-
 @clause("EPI-008")
 @pytest.mark.parametrize("k", [1, 6, 50, 300])
 async def test_ties_come_by_arrival(world: World, k: int) -> None:
@@ -214,41 +197,8 @@ async def test_ties_come_by_arrival(world: World, k: int) -> None:
         for n in range(300):
             await kit.episodes.remember(episode(f"{n}", direction, episode_id=f"{(n * 7919) % 300:03}"))
         for _ in range(3):
-            got = await _recalled(kit, at_angle(20), k)
+            got = await recalled(kit, at_angle(20), k)
             expect("EPI-008", f"recall of {k}", got, [f"{n}" for n in range(k)])
-
-
-_BAD_VECTORS: list[object] = [
-    (),
-    (0.0,) * DIMENSION,
-    (math.nan, *X[1:]),
-    (math.inf, *X[1:]),
-    (-math.inf, *X[1:]),
-    X[:-1],
-    (*X, 0.0),
-    (1.0,),
-    [list(X)],
-    ["1.0"] * DIMENSION,
-    [True] * DIMENSION,
-    [1j] * DIMENSION,
-    [None] * DIMENSION,
-    "[1,0,0,0,0,0,0,0]",
-    None,
-    1.0,
-]
-
-
-@clause("EPI-009")
-@pytest.mark.parametrize("bad", _BAD_VECTORS, ids=lambda bad: repr(bad)[:40])
-async def test_a_bad_vector_is_refused(world: World, bad: object) -> None:
-    """It is refused at write and at query, and nothing is stored."""
-    async with world.open() as kit:
-        sent = Episode("u", "s", "bad", bad, episode_id="e")  # type: ignore[arg-type]  # the point
-        await kit.refused("EPI-009", f"remember of {bad!r:.60}", kit.episodes.remember, sent)
-        await kit.refused("EPI-009", f"recall by {bad!r:.60}", kit.episodes.recall, "u", bad)
-        expect("EPI-009", "recall after the refusal", await _recalled(kit, X), [])
-        await kit.episodes.remember(episode("good", X, episode_id="e"))
-        expect("EPI-009", "recall of the id that was refused", await _recalled(kit, X), ["good"])
 
 
 @clause("EPI-009")
@@ -269,7 +219,7 @@ async def test_what_was_remembered_is_recalled_next(world: World) -> None:
     async with world.open() as kit:
         for n in range(60):
             await kit.episodes.remember(episode(f"{n}", at_angle(n * 3)))
-            found = await _recalled(kit, at_angle(n * 3), 1)
+            found = await recalled(kit, at_angle(n * 3), 1)
             expect("EPI-010", f"recall after remember {n}", found, [f"{n}"])
 
 
@@ -281,9 +231,9 @@ async def test_an_id_is_stored_once(world: World) -> None:
         await kit.episodes.remember(first)
         await kit.episodes.remember(first)
         await kit.episodes.remember(episode("changed", Y, episode_id="e"))
-        expect("EPI-011", "recall", await _recalled(kit, X), ["first"])
+        expect("EPI-011", "recall", await recalled(kit, X), ["first"])
         await kit.episodes.remember(episode("first", X, episode_id="f"))
-        expect("EPI-011", "recall of equal episodes", await _recalled(kit, X), ["first", "first"])
+        expect("EPI-011", "recall of equal episodes", await recalled(kit, X), ["first", "first"])
 
 
 @clause("EPI-011")
@@ -293,50 +243,8 @@ async def test_ids_of_two_users_are_apart(world: World) -> None:
         for user_id in ("u", "v"):
             await kit.episodes.remember(episode(f"of {user_id}", X, user_id=user_id, episode_id="e"))
         for user_id in ("u", "v"):
-            got = await _recalled(kit, X, user_id=user_id)
+            got = await recalled(kit, X, user_id=user_id)
             expect("EPI-011", f"recall of {user_id}", got, [f"of {user_id}"])
-
-
-@clause("EPI-012")
-async def test_bad_ids_are_refused(world: World) -> None:
-    """An id that is none is refused as user, session and episode, and by recall and forget."""
-    async with world.open() as kit:
-        store = kit.episodes
-        for name in bad_ids(world.claims):
-            what, bad = f"id {name!a:.80}", str(name) if isinstance(name, str) else name
-            for fields in ((bad, "s", "e"), ("u", bad, "e"), ("u", "s", bad)):
-                sent = Episode(fields[0], fields[1], "x", X, episode_id=fields[2])  # type: ignore[arg-type]
-                await kit.refused("EPI-012", f"remember, {what}", store.remember, sent)
-            await kit.refused("EPI-012", f"recall, {what}", store.recall, name, X)
-            await kit.refused("EPI-012", f"forget, {what}", store.forget, name)
-        expect("EPI-012", "recall after the refusals", await _recalled(kit, X), [])
-
-
-@clause("EPI-012")
-async def test_bad_texts_and_times_are_refused(world: World) -> None:
-    """No text, half a character, one byte above the limit and a time without a zone are refused."""
-    async with world.open() as kit:
-        for bad in (*LONE_SURROGATES, *NOT_TEXT, "x" * (world.claims.max_text_bytes + 1)):
-            sent = Episode("u", "s", bad, X)  # type: ignore[arg-type]  # the point of this check
-            await kit.refused("EPI-012", f"summary {bad!a:.60}", kit.episodes.remember, sent)
-        for time in (datetime(2024, 1, 1), "2024-01-01", 1.7e9):
-            sent = episode("x", X, created_at=time)
-            await kit.refused("EPI-012", f"created_at {time!r}", kit.episodes.remember, sent)
-        await kit.refused("EPI-012", "what is no episode", kit.episodes.remember, "episode")
-        expect("EPI-012", "recall after the refusals", await _recalled(kit, X), [])
-
-
-@clause("EPI-012")
-@pytest.mark.parametrize("text", NUL_TEXTS, ids=ascii)
-async def test_nul_comes_back_or_is_refused(world: World, text: str) -> None:
-    """A NUL in a summary comes back exactly, or is refused where the backend claims so."""
-    async with world.open() as kit:
-        if world.claims.nul or "\0" not in text:
-            await kit.episodes.remember(episode(text, X))
-            expect("EPI-012", "recall", await _recalled(kit, X), [text])
-        else:
-            await kit.refused("EPI-012", "summary with NUL", kit.episodes.remember, episode(text, X))
-            expect("EPI-012", "recall after the refusal", await _recalled(kit, X), [])
 
 
 @clause("EPI-013")
@@ -348,10 +256,10 @@ async def test_forget_removes_a_user(world: World) -> None:
                 await kit.episodes.remember(episode(f"{n}", at_angle(n), user_id=user_id, episode_id=f"e{n}"))
         expect("EPI-013", "forgotten", await kit.episodes.forget("u"), 5)
         expect("EPI-013", "forgotten again", await kit.episodes.forget("u"), 0)
-        expect("EPI-013", "recall", await _recalled(kit, X), [])
-        expect("EPI-013", "recall of another", len(await _recalled(kit, X, user_id="v")), 5)
+        expect("EPI-013", "recall", await recalled(kit, X), [])
+        expect("EPI-013", "recall of another", len(await recalled(kit, X, user_id="v")), 5)
         await kit.episodes.remember(episode("anew", X, episode_id="e0"))
-        expect("EPI-013", "recall of an old id", await _recalled(kit, X), ["anew"])
+        expect("EPI-013", "recall of an old id", await recalled(kit, X), ["anew"])
 
 
 @clause("EPI-014")
@@ -367,7 +275,7 @@ async def test_vectors_and_lists_are_copied(world: World) -> None:
         scores = [round(item.score, 2) for item in found]
         found.clear()
         expect("EPI-014", "scores after changing the vectors", scores, [1.0, 1.0])
-        expect("EPI-014", "recall after emptying a list", await _recalled(kit, X), ["array", "list"])
+        expect("EPI-014", "recall after emptying a list", await recalled(kit, X), ["array", "list"])
 
 
 @clause("EPI-016")
@@ -382,7 +290,7 @@ async def test_dimensions_up_to_the_largest(world: World, share: float) -> None:
             await kit.episodes.remember(episode(f"{n}", vector.tolist()))
         scores = [cosine(vector.tolist(), vectors[3].tolist()) for vector in vectors]
         best = min(range(10), key=lambda n: (-scores[n], n))
-        got = await _recalled(kit, vectors[3].tolist(), 1)
+        got = await recalled(kit, vectors[3].tolist(), 1)
         expect("EPI-016", f"nearest in {dimension} dimensions", got, [f"{best}"])
 
 
@@ -415,4 +323,4 @@ async def test_another_model_is_refused(world: World) -> None:
                 found = str(error)
             named = found is not None and "model-a" in found and str(dimension) in found and model in found
             expect_that("EPI-017", f"opening as {model}", named, expected="an error naming both", got=found)
-        expect("EPI-017", "recall after the refusals", await _recalled(kit, X), ["x"])
+        expect("EPI-017", "recall after the refusals", await recalled(kit, X), ["x"])

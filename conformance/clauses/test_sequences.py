@@ -247,7 +247,7 @@ def _explore(world: World, machine: type[Machine]) -> None:
 
 @clause("SES-030")
 def test_any_sequence_on_sessions(world: World) -> None:
-    """After any sequence of operations, expiry and failed summaries among them, all answers are the model's."""
+    """After any sequence of operations, expiry and failed summaries too, all answers are the model's."""
     _explore(world, Sessions)
 
 

@@ -68,11 +68,12 @@ def decode(operation: str, session_id: str, element: bytes) -> ChatTurn:
         role, content, tool_name, turn_id = json.loads(body)
         return ChatTurn(role, content, tool_name, turn_id=turn_id, kind=_KINDS[head.split(b" ")[3]])
     except (ValueError, LookupError, TypeError) as error:
-        raise corrupt(operation, session_id, "an element is not laid out as version 1") from error
+        raise corrupt(operation, session_id, "an element that cannot be read") from error
 
 
-def corrupt(operation: str, session_id: str, what: str) -> StoreCorrupt:
-    """The error for a session that this version cannot have written."""
+def corrupt(operation: str, session_id: str | None, what: str) -> StoreCorrupt:
+    """The error for a session that this version cannot have written; `None` where it is not known which."""
+    which = "a session" if session_id is None else f"session {shown(session_id)}"
     return StoreCorrupt(
-        f"{operation}: session {shown(session_id)}: {what}; clear the session to begin it anew"
+        f"{operation}: {which} is not laid out as version 1 stores it ({what}); clear it to begin anew"
     )

@@ -25,7 +25,8 @@ from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
 
-from memcore.errors import InvalidArgument, MemcoreError, StoreClosed, StoreCorrupt, StoreUnavailable
+from memcore.errors import InvalidArgument, MemcoreError, StoreClosed, StoreUnavailable
+from memcore.sessions.redis.layout import corrupt
 
 # The driver's classes are generic in its stubs only; replies to scripts have no static type.
 RedisClient: TypeAlias = "Redis"
@@ -69,15 +70,24 @@ class Link:
         self._timeout = timeout
         self._owned = owned
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
         self._resending = Retry(
             ExponentialWithJitterBackoff(base=0.02, cap=0.5), RESENDS, supported_errors=_LOST
         )
 
-    async def call(self, operation: str, send: Callable[[], Awaitable[T]], *, resend: bool = False) -> T:
+    async def call(
+        self,
+        operation: str,
+        send: Callable[[], Awaitable[T]],
+        *,
+        session_id: str | None = None,
+        resend: bool = False,
+    ) -> T:
         """Make a call, in time or not at all.
 
         Args:
             operation: Named by errors.
+            session_id: Named by errors; `None` where the call concerns several.
             send: Sends the command and gives its reply.
             resend: The command may be sent again if the connection breaks: sending it twice has the effect
                 of sending it once.
@@ -85,16 +95,16 @@ class Link:
         Raises:
             StoreUnavailable: No answer, or the server refused; what was sent may have taken effect.
             StoreCorrupt: A key is of another type.
-            StoreClosed: Called from another event loop than before.
+            StoreClosed: Closed, or called from another event loop than before.
         """
-        self._check_loop(operation)
+        self._check(operation)
         try:
             async with asyncio.timeout(self._timeout):
                 if not resend:
                     return await send()
                 return await self._resending.call_with_retry(send, _ignore)
         except (RedisError, OSError) as error:
-            raise await self._translated(operation, error) from error
+            raise await self._translated(operation, session_id, error) from error
 
     async def run(
         self,
@@ -103,6 +113,7 @@ class Link:
         keys: Sequence[str],
         args: Sequence[Argument],
         *,
+        session_id: str | None = None,
         resend: bool = False,
     ) -> Reply:
         """Run a script by its digest, or by its source where the server does not know it yet."""
@@ -114,24 +125,28 @@ class Link:
             except NoScriptError:
                 return await self.client.eval(chosen.source, len(keys), *keys, *args)
 
-        return await self.call(operation, send, resend=resend)
+        return await self.call(operation, send, session_id=session_id, resend=resend)
 
-    async def refused(self, operation: str, message: str) -> MemcoreError:
+    async def refused(self, operation: str, session_id: str | None, message: str) -> MemcoreError:
         """The error for what the server said of one command; a replica is not asked again."""
         if message.startswith("READONLY"):
             # After a failover the open connections lead to a server that is no longer the master.
             await self.client.connection_pool.disconnect(inuse_connections=False)
         if message.startswith(("WRONGTYPE", "LAYOUT")):
-            return StoreCorrupt(f"{operation}: not in the layout of version 1 ({message})")
+            return corrupt(operation, session_id, message)
         return StoreUnavailable(f"{operation}: Redis refused: {message}")
 
     async def aclose(self) -> None:
-        """Close the connections of a client that is ours."""
+        """Send nothing any more, and close the connections of a client that is ours."""
+        self._closed = True
         if self._owned:
             await self.client.aclose()
             await self.client.connection_pool.aclose()
 
-    def _check_loop(self, operation: str) -> None:
+    def _check(self, operation: str) -> None:
+        # A closed pool would connect anew: what a late caller sends must not go out.
+        if self._closed:
+            raise StoreClosed(f"{operation}: the store was closed meanwhile")
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -141,9 +156,11 @@ class Link:
                 "for connections cannot move"
             )
 
-    async def _translated(self, operation: str, error: Exception) -> MemcoreError:
-        if isinstance(error, ReadOnlyError | ResponseError):
-            return await self.refused(operation, str(error))
+    async def _translated(self, operation: str, session_id: str | None, error: Exception) -> MemcoreError:
+        if isinstance(error, ReadOnlyError):
+            return await self.refused(operation, session_id, f"READONLY {error}")
+        if isinstance(error, ResponseError):
+            return await self.refused(operation, session_id, str(error))
         reason = str(error) or f"no answer within {self._timeout:g} s"
         return StoreUnavailable(f"{operation}: Redis does not answer: {reason}")
 
@@ -167,11 +184,11 @@ def client_from_url(url: str, *, timeout: float, max_connections: int) -> RedisC
 
 
 def _check_client(client: RedisClient) -> None:
-    options = client.connection_pool.connection_kwargs
-    if options.get("decode_responses"):
+    pool = client.connection_pool
+    if pool.connection_kwargs.get("decode_responses"):
         raise InvalidArgument("RedisSessionStore", "client", client, "decodes; give decode_responses=False")
-    retry = options.get("retry")
-    if retry is not None and retry.get_retries() != 0:
+    # A connection that is never opened: only it knows the driver's defaults.
+    if pool.connection_class(**pool.connection_kwargs).retry.get_retries() != 0:
         reason = "sends commands again by itself; give retry=Retry(NoBackoff(), 0)"
         raise InvalidArgument("RedisSessionStore", "client", client, reason)
 

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from memcore.errors import MemcoreError, StoreClosed, StoreCorrupt, StoreUnavailable, TurnConflict
+from memcore.errors import MemcoreError, StoreClosed, StoreUnavailable, TurnConflict
 from memcore.policy import Size
-from memcore.sessions.redis.layout import Keys, corrupt
+from memcore.sessions.redis.layout import Keys
 from memcore.sessions.redis.link import Argument, Link, Reply
 
 MAX_APPENDS = 128
@@ -124,8 +124,7 @@ class SharedAppends:
         text = reply[1].decode("utf-8", "replace")
         if reply[0] == b"conflict":
             return TurnConflict(append.session_id, text)
-        error = await self._link.refused("append", text)
-        return corrupt("append", append.session_id, text) if isinstance(error, StoreCorrupt) else error
+        return await self._link.refused("append", append.session_id, text)
 
 
 def _settle(append: Append, outcome: Size | MemcoreError) -> None:

@@ -103,7 +103,9 @@ class RedisSessionStore(Closable):
             return await self.get_history(session_id)
         # A list has fewer elements than this; larger numbers are not integers to the server.
         keys, args = [self._keys.turns(session_id)], [min(limit, 2**32)]
-        elements = await self._link.run("get_window", "window", keys, args)
+        elements = await self._link.run(
+            "get_window", "window", keys, args, session_id=session_id, resend=True
+        )
         return shape_window([decode("get_window", session_id, element) for element in elements], limit)
 
     async def get_history(self, session_id: str) -> list[ChatTurn]:
@@ -123,7 +125,7 @@ class RedisSessionStore(Closable):
                 pipe.delete(keys.turns(session_id), keys.seen(session_id), keys.lease(session_id))
                 await pipe.execute()
 
-        await self._link.call("clear", send)
+        await self._link.call("clear", send, session_id=session_id)
 
     async def list_sessions(self) -> list[SessionSummary]:
         self._check_open("list_sessions")
@@ -133,7 +135,7 @@ class RedisSessionStore(Closable):
         while True:
             # From the oldest to the newest: a session that is appended to meanwhile moves ahead, not behind.
             flat = await self._link.run(
-                "list_sessions", "page", [self._keys.index], [self._keys.prefix, lowest, size]
+                "list_sessions", "page", [self._keys.index], [self._keys.prefix, lowest, size], resend=True
             )
             for session_id, score, length in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
                 if length:
@@ -174,7 +176,7 @@ class RedisSessionStore(Closable):
         async def send() -> Reply:
             return await self._link.client.lrange(key, 0, -1)
 
-        elements: list[bytes] = await self._link.call(operation, send)
+        elements: list[bytes] = await self._link.call(operation, send, session_id=session_id, resend=True)
         return elements
 
 
@@ -203,14 +205,15 @@ class _Compressible:
         return [decode("append", self.session_id, element) for element in elements]
 
     async def commit(self, rewrite: Rewrite) -> Size | None:
-        self._store._check_open("append")
         ends = [self._headers[0], self._headers[rewrite.cut - 1]]
         args: list[Argument] = [*ends, rewrite.cut, rewrite.attempt]
         if rewrite.head:
             args += [self._store._compressor.policy.weigh(rewrite.head), encode(rewrite.head)]
         turns = self._store._keys.turns(self.session_id)
         # Sent again it finds its own mark at the head and changes nothing.
-        reply = await self._store._link.run("append", "commit", [turns], args, resend=True)
+        reply = await self._store._link.run(
+            "append", "commit", [turns], args, session_id=self.session_id, resend=True
+        )
         return Size(reply[1], int(reply[2])) if reply[0] == b"ok" else None
 
 
