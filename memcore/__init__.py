@@ -4,7 +4,6 @@ from memcore.compression import (
     SUMMARIZER_TIMEOUT_SECONDS,
     SUMMARY_PREFIX,
     Compressor,
-    Summarizer,
 )
 from memcore.contract import EpisodicStore, PreferenceStore, SessionStore
 from memcore.episodes import InMemoryEpisodicStore
@@ -35,6 +34,7 @@ from memcore.policy import (
 )
 from memcore.preferences import InMemoryPreferenceStore
 from memcore.sessions import RETRY_WINDOW, SESSION_TTL_SECONDS, InMemorySessionStore
+from memcore.summarizer import Summarizer
 from memcore.tokens import context_window, estimate_tokens
 from memcore.trace import CompressionEnded, Trace
 from memcore.types import ChatTurn, Episode, Preference, RecalledEpisode, SessionSummary

@@ -9,14 +9,14 @@ does not stop the conversation: the turns that had to leave are dropped, and the
 from __future__ import annotations
 
 import asyncio
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from memcore import guards
-from memcore.errors import InvalidArgument, MemcoreError, StoreUnavailable
+from memcore.errors import MemcoreError, StoreUnavailable
 from memcore.policy import SUMMARY_MAX_CHARS, Plan, Policy, Size
+from memcore.summarizer import Failure, PatientCaller, Summarizer
 from memcore.trace import CompressionEnded, Trace, emit, log_event
 from memcore.types import ChatTurn, new_id
 
@@ -26,20 +26,8 @@ SUMMARIZER_TIMEOUT_SECONDS = 30.0
 """A summarizer that takes longer than this has failed."""
 MAX_ROUNDS = 3
 """Attempts of one trigger, where turns that arrived meanwhile make the next one due at once."""
-
-# Letters by category that show as nothing: Hangul fillers and the empty Braille pattern.
-_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-
-
-class Summarizer(Protocol):
-    """Writes a summary, usually with a language model.
-
-    It gets an earlier summary (`kind == "summary"`) first, if there is one, then the messages that leave,
-    oldest first. What it returns should have at most `max_chars` characters; it is stored as it comes. Input
-    longer than the model takes is the summarizer's to split.
-    """
-
-    async def __call__(self, turns: Sequence[ChatTurn], /, *, max_chars: int) -> str: ...
+RELEASE_SECONDS = 1.0
+"""How long an attempt waits to give back its claim; one that is not given back ends by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +37,11 @@ class Rewrite:
     Args:
         cut: At least 1, and less than the length that was read.
         head: The summary turn, new or the earlier one; `None` if there is none to keep.
-        attempt: Identifies the attempt, so that a commit sent twice is recognized.
         event: What is reported if it lands.
     """
 
     cut: int
     head: ChatTurn | None
-    attempt: str
     event: CompressionEnded
 
     def apply(self, history: Sequence[ChatTurn]) -> list[ChatTurn]:
@@ -68,17 +54,17 @@ class Compressible(Protocol):
 
     session_id: str
 
-    async def claim(self, attempt: str) -> bool:
+    async def claim(self, owner: str) -> bool:
         """Say that an attempt is under way; false if another is. Saves double work, nothing rests on it."""
 
-    async def release(self, attempt: str) -> None:
-        """End what this attempt claimed."""
+    async def release(self, owner: str) -> Size:
+        """End what this owner claimed, if it did; how large the history is at that instant."""
 
     async def read(self) -> Sequence[ChatTurn]:
         """The whole history, of one instant."""
 
-    async def commit(self, rewrite: Rewrite) -> Size | None:
-        """Apply the rewrite atomically and say how large the history is now; `None` if its base changed."""
+    async def commit(self, rewrite: Rewrite) -> bool:
+        """Apply the rewrite atomically; false if what was read is no longer there."""
 
 
 class Compressor:
@@ -104,68 +90,100 @@ class Compressor:
         trace: Trace = log_event,
     ) -> None:
         self.policy = policy
-        self._summarizer = summarizer
-        self._timeout = guards.seconds("Compressor", "timeout", timeout)
+        self.timeout = guards.seconds("Compressor", "timeout", timeout)
+        self._summarizer = PatientCaller(summarizer, timeout=self.timeout) if summarizer else None
         self._prefix = guards.content("Compressor", "prefix", prefix)
-        self._max_chars = max_chars
+        self._max_chars = guards.whole_number("Compressor", "max_chars", max_chars, at_least=1)
         self._trace = trace
-        self._abandoned: set[asyncio.Task[object]] = set()
 
     async def compress(self, history: Sequence[ChatTurn], *, session_id: str = "") -> Sequence[ChatTurn]:
         """Compress a history that is held in hand; the very same object comes back if nothing has to go."""
-        rewrite = await self._propose(session_id, history)
-        if isinstance(rewrite, CompressionEnded):
-            emit(self._trace, rewrite)
+        proposed = await self._propose(session_id, history)
+        if isinstance(proposed, CompressionEnded):
+            emit(self._trace, proposed)
             return history
-        emit(self._trace, rewrite.event)
-        return rewrite.apply(history)
+        emit(self._trace, proposed.event)
+        return proposed.apply(history)
 
     async def run(self, session: Compressible) -> None:
-        """Compress a session in its store, and report what became of it.
+        """Compress a session in its store until it is not due any more, and report what became of it.
 
         A store that fails meanwhile is reported too and not raised: the turns whose append triggered this
         are stored, and the next append tries again.
         """
-        lease = new_id()
-        try:
-            if not await session.claim(lease):
-                emit(self._trace, CompressionEnded(session.session_id, "deferred", lease))
-                return
-            try:
-                await self._rounds(session)
-            finally:
-                await session.release(lease)
-        except MemcoreError as error:
-            event = CompressionEnded(session.session_id, "discarded", lease, reason=str(error))
-            emit(self._trace, event)
-
-    async def aclose(self) -> None:
-        """Wait a moment for summarizers that were told to stop."""
-        if self._abandoned:
-            await asyncio.wait(self._abandoned, timeout=1.0)
-
-    async def _rounds(self, session: Compressible) -> None:
         for _ in range(MAX_ROUNDS):
-            size = await self._attempt(session)
+            size = await self._claimed(session)
             if size is None or not self.policy.due(size):
                 return
 
-    async def _attempt(self, session: Compressible) -> Size | None:
-        rewrite = await self._propose(session.session_id, await session.read())
-        if isinstance(rewrite, CompressionEnded):
-            emit(self._trace, rewrite)
-            return None
+    async def aclose(self) -> None:
+        """Wait a moment for summarizers that were told to stop."""
+        if self._summarizer is not None:
+            await self._summarizer.aclose()
+
+    async def _claimed(self, session: Compressible) -> Size | None:
+        """One attempt under a claim; the size afterwards if another may be due, else `None`.
+
+        The size is that at the release: appends that came before it have left the work to this attempt.
+        """
+        owner, claimed, rewritten = new_id(), True, False
+        size: Size | None = None
         try:
-            size = await session.commit(rewrite)
-        except StoreUnavailable as error:
-            # It may have landed, so the event keeps the turns that it would have cost.
-            reason = f"outcome unknown: {error}"
-            emit(self._trace, replace(rewrite.event, status="discarded", reason=reason))
+            claimed = await session.claim(owner)
+            if claimed:
+                rewritten = await self._attempt(session)
+            else:
+                emit(self._trace, CompressionEnded(session.session_id, "deferred", owner))
+        except MemcoreError as error:
+            self._discard(session.session_id, str(error))
+        finally:
+            # Also where it is not known whether the claim was made. A cancellation goes on after this.
+            if claimed:
+                size = await self._release(session, owner)
+        return size if rewritten else None
+
+    async def _release(self, session: Compressible, owner: str) -> Size | None:
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                return await session.release(owner)
+        except (MemcoreError, TimeoutError) as error:
+            self._discard(session.session_id, f"the claim could not be given back: {error!r}")
             return None
-        emit(self._trace, rewrite.event if size else _stale(rewrite.event))
-        return size
+
+    async def _attempt(self, session: Compressible) -> bool:
+        """Whether the history was rewritten, and would be shorter if it were rewritten again."""
+        try:
+            proposed = await self._propose(session.session_id, await session.read())
+        except asyncio.CancelledError:
+            self._discard(session.session_id, "cancelled")
+            raise
+        if isinstance(proposed, CompressionEnded):
+            emit(self._trace, proposed)
+            return False
+        landed = await self._commit(session, proposed)
+        return landed and not proposed.event.irreducible
+
+    async def _commit(self, session: Compressible, rewrite: Rewrite) -> bool:
+        try:
+            landed = await session.commit(rewrite)
+        except (StoreUnavailable, asyncio.CancelledError) as error:
+            # It may have landed, so the event keeps the turns that it would have cost.
+            reason = f"outcome unknown: {error!r}"
+            emit(self._trace, replace(rewrite.event, status="discarded", reason=reason))
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            return False
+        if landed:
+            emit(self._trace, rewrite.event)
+        else:
+            self._discard(rewrite.event.session_id, "the history changed meanwhile", rewrite.event.before)
+        return landed
+
+    def _discard(self, session_id: str, reason: str, length: int = 0) -> None:
+        emit(self._trace, CompressionEnded(session_id, "discarded", new_id(), length, length, reason=reason))
 
     async def _propose(self, session_id: str, history: Sequence[ChatTurn]) -> Rewrite | CompressionEnded:
+        """What to do with a history: a rewrite, or the report that nothing is to be done."""
         attempt = new_id()
         plan = self.policy.plan(history)
         if plan is None:
@@ -175,84 +193,66 @@ class Compressor:
         summary = await self._summary(attempt, history[: plan.cut], plan)
         if isinstance(summary, ChatTurn):
             return _compressed(session_id, history, plan, summary)
-        return _truncated(session_id, history, plan, attempt, reason=summary)
+        return _truncated(session_id, history, plan, attempt, reason=summary.reason)
 
-    async def _summary(self, attempt: str, leaving: Sequence[ChatTurn], plan: Plan) -> ChatTurn | str:
-        """The summary turn, or why there is none."""
+    async def _summary(self, attempt: str, leaving: Sequence[ChatTurn], plan: Plan) -> ChatTurn | Failure:
         if self._summarizer is None:
-            return "no summarizer"
+            return Failure("no summarizer")
         bare = ChatTurn("system", self._prefix, turn_id=attempt, kind="summary")
-        if plan.budget is not None and self.policy.weigh(bare) >= plan.budget:
-            return f"no room for a summary: {plan.budget} tokens are left"
-        text = await self._ask(self._summarizer, leaving, self._asked(plan, bare))
-        if isinstance(text, _Failure):
-            return text.reason
-        summary = replace(bare, content=self._prefix + text.strip())
-        if plan.budget is not None and self.policy.weigh(summary) > plan.budget:
-            return f"summary of {self.policy.weigh(summary)} tokens, {plan.budget} are left"
+        room = None if plan.budget is None else plan.budget - self.policy.weigh(bare)
+        if room is not None and room <= 0:
+            return Failure(f"no room for a summary: {plan.budget} tokens are left")
+        # Where little room is left a shorter one is asked for, at up to 1.5 tokens a character.
+        asked = self._max_chars if room is None else max(1, min(self._max_chars, room * 2 // 3))
+        text = await self._summarizer.ask(leaving, max_chars=asked)
+        if isinstance(text, Failure):
+            return text
+        summary = replace(bare, content=self._prefix + text)
+        return self._fitting(summary, plan.budget)
+
+    def _fitting(self, summary: ChatTurn, budget: int | None) -> ChatTurn | Failure:
+        if len(summary.content.encode()) > guards.MAX_TEXT_BYTES:
+            return Failure("summary is longer than a text may be, with its prefix")
+        if budget is not None and self.policy.weigh(summary) > budget:
+            return Failure(f"summary takes {self.policy.weigh(summary)} tokens, {budget} are left")
         return summary
 
-    def _asked(self, plan: Plan, bare: ChatTurn) -> int:
-        """Characters to ask for: fewer where little room is left, at up to 1.5 tokens a character."""
-        if plan.budget is None:
-            return self._max_chars
-        return max(1, min(self._max_chars, (plan.budget - self.policy.weigh(bare)) * 2 // 3))
 
-    async def _ask(
-        self, summarizer: Summarizer, leaving: Sequence[ChatTurn], max_chars: int
-    ) -> str | _Failure:
-        """Call the summarizer, in a task of its own: one that ignores its cancellation holds nobody up."""
+class Compressions:
+    """The compressions of one store that are under way, each in a task of its own, so that it can end them.
 
-        async def call() -> object:
-            return await summarizer(tuple(leaving), max_chars=max_chars)
+    Args:
+        compressor: How to compress; several stores may share one.
+    """
 
-        task = asyncio.create_task(call())
+    def __init__(self, compressor: Compressor) -> None:
+        self._compressor = compressor
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def run(self, session: Compressible) -> None:
+        """Compress a session; returns early if the store is closed, ends it if the caller is cancelled."""
+        task = asyncio.create_task(self._compressor.run(session))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
         try:
-            await asyncio.wait([task], timeout=self._timeout)
-        finally:
-            if not task.done():
-                self._abandon(task)
-        if not task.done():
-            return _Failure(f"summarizer took longer than {self._timeout:g} s")
-        # A summarizer that was cancelled from inside has failed; if we were, `wait` has raised already.
-        if task.cancelled():
-            return _Failure("summarizer was cancelled")
-        error = task.exception()
-        if error is not None:
-            return _Failure(f"summarizer raised {type(error).__name__}: {error}")
-        return _usable(task.result(), self._prefix)
-
-    def _abandon(self, task: asyncio.Task[object]) -> None:
-        self._abandoned.add(task)
-        task.add_done_callback(self._forget)
-        task.cancel()
-
-    def _forget(self, task: asyncio.Task[object]) -> None:
-        self._abandoned.discard(task)
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            await _ended([task])
+            raise
         if not task.cancelled():
-            task.exception()  # Looked at, so that asyncio does not report it as lost.
+            task.result()
+
+    async def aclose(self) -> None:
+        """End what is running."""
+        await _ended(list(self._running))
+        await self._compressor.aclose()
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    reason: str
-
-
-def _usable(text: object, prefix: str) -> str | _Failure:
-    """A summary that can be stored and seen."""
-    if not isinstance(text, str):
-        return _Failure(f"summarizer returned {type(text).__name__}, not text")
-    try:
-        guards.content("summarize", "summary", prefix + text)
-    except InvalidArgument as error:
-        return _Failure(str(error))
-    if not any(_visible(character) for character in text):
-        return _Failure("summarizer returned nothing visible")
-    return text
-
-
-def _visible(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LNPS" and character not in _BLANK_LETTERS
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 def _messages(turns: Sequence[ChatTurn]) -> tuple[str, ...]:
@@ -269,7 +269,7 @@ def _compressed(session_id: str, history: Sequence[ChatTurn], plan: Plan, summar
         covered=_messages(history[: plan.cut]),
         irreducible=plan.irreducible,
     )
-    return Rewrite(plan.cut, summary, summary.turn_id, event)
+    return Rewrite(plan.cut, summary, event)
 
 
 def _truncated(
@@ -286,15 +286,4 @@ def _truncated(
         irreducible=plan.fallback_irreducible,
         reason=reason,
     )
-    return Rewrite(plan.fallback_cut, earlier, attempt, event)
-
-
-def _stale(event: CompressionEnded) -> CompressionEnded:
-    return CompressionEnded(
-        event.session_id,
-        "discarded",
-        event.attempt,
-        event.before,
-        event.before,
-        reason="the history changed meanwhile",
-    )
+    return Rewrite(plan.fallback_cut, earlier, event)

@@ -21,13 +21,14 @@ import logging
 import os
 from collections.abc import Mapping
 
-from memcore.compression import Compressor, Summarizer
+from memcore.compression import Compressor
 from memcore.contract import EpisodicStore, PreferenceStore, SessionStore
 from memcore.episodes.memory import InMemoryEpisodicStore
 from memcore.errors import ConfigurationError, InvalidArgument, MissingDriver
 from memcore.policy import CountPolicy, Policy, TokenWatermarkPolicy
 from memcore.preferences.memory import InMemoryPreferenceStore
 from memcore.sessions.memory import InMemorySessionStore
+from memcore.summarizer import Summarizer
 from memcore.tokens import TokenCounter, context_window, estimate_tokens
 
 logger = logging.getLogger("memcore.factory")

@@ -26,6 +26,10 @@ MAX_VALUE_LENGTH = 500
 """Preference values are cut to this many code points."""
 MAX_DIMENSION = 4000
 """Most components of an embedding: what an index over half-precision vectors can hold."""
+MIN_TTL_SECONDS = 0.001
+"""Shortest time to live: a millisecond is what servers count in."""
+MAX_TTL_SECONDS = 100 * 366 * 86_400
+"""Longest time to live: a hundred years."""
 
 ROLES = ("user", "assistant", "system")
 
@@ -68,12 +72,12 @@ def limit(operation: str, value: object) -> int | None:
     """How many messages of a window are wanted: `None` for all, else an int of at least 0."""
     if value is None:
         return None
-    return _count(operation, "limit", value, at_least=0)
+    return whole_number(operation, "limit", value, at_least=0)
 
 
 def k(operation: str, value: object) -> int:
     """How many episodes are wanted: an int of at least 1."""
-    return _count(operation, "k", value, at_least=1)
+    return whole_number(operation, "k", value, at_least=1)
 
 
 def min_score(operation: str, value: object) -> float | None:
@@ -125,9 +129,25 @@ def episode(operation: str, value: object) -> Episode:
 
 def dimension(operation: str, value: object) -> int:
     """The dimension of a store: an int from 1 to 4,000."""
-    number = _count(operation, "dimension", value, at_least=1)
+    number = whole_number(operation, "dimension", value, at_least=1)
     if number > MAX_DIMENSION:
         raise InvalidArgument(operation, "dimension", value, f"is above {MAX_DIMENSION}")
+    return number
+
+
+def whole_number(operation: str, argument: str, value: object, *, at_least: int) -> int:
+    """An int of at least so much, and not a bool."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise InvalidArgument(operation, argument, value, f"is not an int of at least {at_least}")
+    return value
+
+
+def ttl(operation: str, value: object) -> float:
+    """A time to live in seconds: at least a millisecond, at most a hundred years."""
+    number = seconds(operation, "ttl_seconds", value)
+    if not MIN_TTL_SECONDS <= number <= MAX_TTL_SECONDS:
+        reason = f"is not within {MIN_TTL_SECONDS} and {MAX_TTL_SECONDS:,} seconds"
+        raise InvalidArgument(operation, "ttl_seconds", value, reason)
     return number
 
 
@@ -172,12 +192,6 @@ def _trimmed(operation: str, argument: str, value: object, longest: int) -> str:
     text = _text(operation, argument, value, nul=False)
     # Cutting can lay bare a space at the new end, so once more: the result is a fixed point.
     return text.strip()[:longest].strip()
-
-
-def _count(operation: str, argument: str, value: object, *, at_least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
-        raise InvalidArgument(operation, argument, value, f"is not an int of at least {at_least}")
-    return value
 
 
 def _vector(operation: str, value: object) -> npt.NDArray[np.float64]:

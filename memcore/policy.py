@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from memcore import guards
 from memcore.errors import InvalidArgument
 from memcore.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, estimate_tokens
 from memcore.types import ChatTurn
@@ -85,8 +86,10 @@ class CountPolicy:
     count_tokens: TokenCounter = estimate_tokens
 
     def __post_init__(self) -> None:
-        _check_int("CountPolicy", "keep_recent", self.keep_recent, at_least=1)
-        _check_int("CountPolicy", "compress_after", self.compress_after, at_least=self.keep_recent + 1)
+        guards.whole_number("CountPolicy", "keep_recent", self.keep_recent, at_least=1)
+        guards.whole_number(
+            "CountPolicy", "compress_after", self.compress_after, at_least=self.keep_recent + 1
+        )
 
     def weigh(self, turn: ChatTurn) -> int:
         return _weight(turn, self.count_tokens)
@@ -123,7 +126,7 @@ class TokenWatermarkPolicy:
     summary_max_chars: int = SUMMARY_MAX_CHARS
 
     def __post_init__(self) -> None:
-        _check_int("TokenWatermarkPolicy", "context_tokens", self.context_tokens, at_least=1)
+        guards.whole_number("TokenWatermarkPolicy", "context_tokens", self.context_tokens, at_least=1)
         if not 0 < self.low < self.high <= 1:
             shares = (self.low, self.high)
             raise InvalidArgument(
@@ -187,8 +190,3 @@ def _first_message(history: Sequence[ChatTurn]) -> int:
 def _weight(turn: ChatTurn, count_tokens: TokenCounter) -> int:
     tool = count_tokens(turn.tool_name) if turn.tool_name else 0
     return MESSAGE_OVERHEAD_TOKENS + count_tokens(turn.content) + tool
-
-
-def _check_int(operation: str, argument: str, value: object, *, at_least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
-        raise InvalidArgument(operation, argument, value, f"is not an int of at least {at_least}")

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 
 import pytest
 
 from conformance.provenance import UNUSABLE, Ledger
-from memcore import ChatTurn, CompressionEnded, Compressor, CountPolicy, InvalidArgument, TokenWatermarkPolicy
-from memcore.compression import SUMMARY_PREFIX
+from memcore import (
+    ChatTurn,
+    CompressionEnded,
+    Compressor,
+    CountPolicy,
+    InvalidArgument,
+    StoreUnavailable,
+    TokenWatermarkPolicy,
+)
+from memcore.compression import MAX_ROUNDS, SUMMARY_PREFIX, Compressions, Rewrite
+from memcore.policy import Size
 from memcore.trace import emit, log_event
 
 pytestmark = pytest.mark.asyncio
@@ -139,3 +149,130 @@ async def test_a_subscriber_that_fails_disturbs_nobody(caplog: pytest.LogCapture
 
     emit(broken, CompressionEnded("s", "unchanged", "a"))
     assert "subscriber" in caplog.text
+
+
+class Session:
+    """A session for one trigger, that fails where it is told to.
+
+    Args:
+        fails: What a method raises instead of working, by its name.
+    """
+
+    def __init__(self, length: int, **fails: BaseException) -> None:
+        self.session_id = "s"
+        self.turns: list[ChatTurn] = turns(length)
+        self.fails = fails
+        self.released: list[str] = []
+        self.arriving: list[ChatTurn] = []
+
+    def _maybe_fail(self, method: str) -> None:
+        if method in self.fails:
+            raise self.fails.pop(method)
+
+    async def claim(self, owner: str) -> bool:
+        self._maybe_fail("claim")
+        self.owner = owner
+        return True
+
+    async def release(self, owner: str) -> Size:
+        self._maybe_fail("release")
+        self.released.append(owner)
+        self.turns += self.arriving
+        self.arriving = []
+        return Size(len(self.turns), 0)
+
+    async def read(self) -> Sequence[ChatTurn]:
+        self._maybe_fail("read")
+        return tuple(self.turns)
+
+    async def commit(self, rewrite: Rewrite) -> bool:
+        self._maybe_fail("commit")
+        self.turns = rewrite.apply(self.turns)
+        return True
+
+
+def compressor(events: list[CompressionEnded]) -> Compressor:
+    """4 → 2, reporting to a list."""
+    return Compressor(SMALL, Ledger(), trace=events.append)
+
+
+@pytest.mark.parametrize("method", ["claim", "read", "commit", "release"])
+async def test_a_store_that_fails_is_reported_and_not_raised(method: str) -> None:
+    """The append whose turns are stored succeeds, and the claim is given back, made or not."""
+    session, events = Session(5, **{method: StoreUnavailable("gone")}), list[CompressionEnded]()
+    await compressor(events).run(session)
+    assert events[-1].status == "discarded"
+    assert "gone" in events[-1].reason
+    assert len(session.released) == (method != "release")
+
+
+@pytest.mark.parametrize("method", ["claim", "read", "commit"])
+async def test_a_cancellation_goes_through_wherever_it_comes(method: str) -> None:
+    """Also where giving back the claim fails as well; the claim is given back in any case."""
+    session, events = Session(5, **{method: asyncio.CancelledError()}), list[CompressionEnded]()
+    with pytest.raises(asyncio.CancelledError):
+        await compressor(events).run(session)
+    assert len(session.released) == 1
+    session = Session(5, **{method: asyncio.CancelledError()}, release=StoreUnavailable("gone"))
+    with pytest.raises(asyncio.CancelledError):
+        await compressor(events).run(session)
+    assert "could not be given back" in events[-1].reason
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("gone"), asyncio.CancelledError()], ids=["away", "cancelled"]
+)
+async def test_an_unknown_commit_names_what_it_may_have_cost(error: BaseException) -> None:
+    """It may have landed, so the event has the ids, and does not say that it did."""
+    session, events = Session(5, commit=error), list[CompressionEnded]()
+    with contextlib.suppress(asyncio.CancelledError):
+        await Compressor(SMALL, trace=events.append).run(session)
+    assert [(event.status, event.dropped) for event in events] == [("discarded", ("id0", "id1", "id2"))]
+    assert "unknown" in events[0].reason
+
+
+async def test_what_was_deferred_until_the_release_is_not_forgotten() -> None:
+    """Turns that came before the claim was given back are compressed in the next round."""
+    session, events = Session(5), list[CompressionEnded]()
+    session.arriving = [ChatTurn("user", f"late {n}") for n in range(3)]
+    await compressor(events).run(session)
+    assert [event.status for event in events] == ["compressed", "compressed"]
+    assert len(session.turns) == 3
+
+
+async def test_rounds_are_bounded() -> None:
+    """Where more turns arrive than a round takes, it ends all the same."""
+    session, events = Session(5), list[CompressionEnded]()
+
+    class Flooded(Session):
+        async def release(self, owner: str) -> Size:
+            self.arriving = turns(9)
+            return await super().release(owner)
+
+    session = Flooded(5)
+    await compressor(events).run(session)
+    assert [event.status for event in events] == ["compressed"] * MAX_ROUNDS
+
+
+async def test_an_irreducible_history_is_left_after_one_attempt() -> None:
+    """There is nothing that a second round could take away."""
+    session, events = Session(0), list[CompressionEnded]()
+    session.turns = [ChatTurn("user", "x" * 20), ChatTurn("user", "x" * 900)]
+    policy = TokenWatermarkPolicy(1000, count_tokens=len)
+    await Compressor(policy, Ledger(), trace=events.append).run(session)
+    assert [(event.status, event.irreducible) for event in events] == [("compressed", True)]
+
+
+async def test_compressions_end_with_their_store() -> None:
+    """Closing cancels them; the append that waits returns, for its turns are stored."""
+    ledger, events, session = Ledger(), list[CompressionEnded](), Session(5)
+    ledger.behave.append("hangs")
+    running = Compressions(Compressor(SMALL, ledger, trace=events.append))
+    waiting = asyncio.create_task(running.run(session))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert ledger.calls
+    await running.aclose()
+    await waiting
+    assert [event.status for event in events] == ["discarded"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}

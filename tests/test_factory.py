@@ -30,7 +30,7 @@ def policy_of(environ: dict[str, str]) -> Policy:
     """The policy of the session store that these variables give."""
     store = create_session_store_from_env(environ=environ)
     assert isinstance(store, InMemorySessionStore)
-    return store._compressor.policy
+    return store._policy
 
 
 @pytest.mark.clause("INF-003")

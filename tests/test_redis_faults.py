@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import pytest
@@ -22,12 +23,14 @@ from memcore import (
     RETRY_WINDOW,
     Compressor,
     CountPolicy,
+    InvalidArgument,
     StoreClosed,
     StoreCorrupt,
     StoreUnavailable,
 )
 from memcore.sessions.redis import RedisSessionStore
 from memcore.sessions.redis.layout import Keys
+from tests.sessions import Gated
 
 pytestmark = pytest.mark.asyncio
 
@@ -205,9 +208,14 @@ async def test_an_evicted_list_is_not_served_as_an_empty_one(own_redis: Server) 
         turns = numbered(3)
         await store.append("s", *turns)
         await client.delete(keys.turns("s"))
-        for again in (turns[0], user("new")):
+        for call in (
+            partial(store.append, "s", turns[0]),
+            partial(store.append, "s", user("new")),
+            partial(store.get_history, "s"),
+            partial(store.get_window, "s"),
+        ):
             with pytest.raises(StoreCorrupt, match="missing"):
-                await store.append("s", again)
+                await call()
         await store.clear("s")
         await store.append("s", *turns)
         assert await contents(store) == marks(0, 3)
@@ -256,3 +264,109 @@ async def test_a_turn_is_known_for_exactly_the_retry_window(redis_url: str) -> N
         await store.append("s", turns[0])
         assert await contents(store) == [*marks(0, 9), "t0"]
     assert RETRY_WINDOW == 1024
+
+
+async def test_appends_that_wait_are_given_up_in_time(own_redis: Server) -> None:
+    """With three calls' worth of them waiting none takes longer than one that waits alone."""
+    async with RedisSessionStore.from_url(own_redis.url, timeout=SHORT) as store:
+        await store.append("s", user("before"))
+        loop = asyncio.get_running_loop()
+        with stopped(own_redis):
+            begun = loop.time()
+            appends = (store.append("s", user("x")) for _ in range(300))
+            results = await asyncio.gather(*appends, return_exceptions=True)
+            waited = loop.time() - begun
+        assert {type(result) for result in results} == {StoreUnavailable}
+        assert waited < 2 * SHORT
+        assert any("nothing was stored" in str(result) for result in results)
+        assert any("it may be stored" in str(result) for result in results)
+
+
+async def test_what_was_given_up_does_not_come_later(own_redis: Server) -> None:
+    """A cancelled append that a stopped server holds does not land once the store is closed."""
+    store = RedisSessionStore.from_url(own_redis.url, timeout=SHORT)
+    await store.append("s", user("before"))
+    with stopped(own_redis):
+        gone = await started(store, store.append("s", user("gone")))
+        gone.cancel()
+        await store.aclose()
+    async with RedisSessionStore.from_url(own_redis.url) as later:
+        await later.append("s", user("after"))
+        assert await contents(later) == ["before", "after"]
+
+
+async def test_cancelling_beside_a_server_that_is_away(own_redis: Server) -> None:
+    """An append that compresses is cancelled as asked, though it cannot give back its claim."""
+    gate = Gated()
+    compressor = Compressor(CountPolicy(4, 2), gate)
+    async with RedisSessionStore.from_url(own_redis.url, compressor, timeout=5 * SHORT) as store:
+        waiting = asyncio.create_task(store.append("s", *numbered(5)))
+        await gate.entered.wait()
+        with stopped(own_redis):
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+
+async def test_an_error_of_any_kind_reaches_every_caller(
+    own_redis: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A credential provider that breaks fails the appends that wait, in all calls, and the next one works."""
+    async with RedisSessionStore.from_url(own_redis.url) as store:
+        run = store._link.run
+        monkeypatch.setattr(store._link, "run", Mock(side_effect=RuntimeError("no credentials")))
+        appends = (store.append(f"s{n}", user("x")) for n in range(200))
+        results = await asyncio.gather(*appends, return_exceptions=True)
+        assert {type(result) for result in results} == {StoreUnavailable}
+        assert "no credentials" in str(results[-1])
+        monkeypatch.setattr(store._link, "run", run)
+        await store.append("s", user("x"))
+
+
+async def test_a_strange_index_is_not_blamed_on_a_session(own_redis: Server) -> None:
+    """Every call that needs it says so before it writes anything; a session of another type is named."""
+    keys = Keys(PREFIX)
+    async with (
+        Redis.from_url(own_redis.url) as client,
+        RedisSessionStore.from_url(own_redis.url, prefix=PREFIX) as store,
+    ):
+        await store.append("s", user("x"))
+        await client.set(keys.index, "x")
+        for call in (partial(store.append, "s", user("y")), partial(store.clear, "s"), store.list_sessions):
+            with pytest.raises(StoreCorrupt, match="WRONGTYPE"):
+                await call()
+        assert await contents(store) == ["x"]
+        await client.delete(keys.index)
+        await store.append("s", user("z"))
+        await client.zadd(keys.index, {"strange": 5})
+        await client.set(keys.turns("strange"), "x")
+        with pytest.raises(StoreCorrupt, match="'strange'"):
+            await store.list_sessions()
+
+
+async def test_the_clock_of_the_server_may_go_back(own_redis: Server) -> None:
+    """The time of the last append stays where it was, and does not fall behind it."""
+    keys, future = Keys(PREFIX), 4_000_000_000_000_000
+    async with (
+        Redis.from_url(own_redis.url) as client,
+        RedisSessionStore.from_url(own_redis.url, prefix=PREFIX) as store,
+    ):
+        await store.append("s", user("x"))
+        await client.zadd(keys.index, {"s": future})
+        await store.append("s", user("y"))
+        assert await client.zscore(keys.index, "s") == future
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"ttl_seconds": value} for value in (0, -1, 0.0001, 1e16, float("nan"), True, "60")),
+        *({"retry_window": value} for value in (0, -3, 2.5, "x", True)),
+        *({"timeout": value} for value in (0, -1, float("inf"))),
+        {"prefix": ""},
+    ],
+)
+async def test_limits_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
+    """When the store is made, not at its first use."""
+    with pytest.raises(InvalidArgument, match="|".join(options)):
+        RedisSessionStore.from_url("redis://localhost", **options)

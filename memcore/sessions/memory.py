@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from memcore import guards
-from memcore.compression import Compressor, Rewrite
+from memcore.compression import Compressions, Compressor, Rewrite
 from memcore.errors import TurnConflict
 from memcore.lifetime import Closable
 from memcore.policy import CountPolicy, Size
@@ -29,7 +29,7 @@ class _Session:
     known: OrderedDict[str, int] = field(default_factory=OrderedDict)
     updated_at: float = 0.0
     expires_at: float = 0.0
-    compressing: bool = False
+    compressor: str | None = None
 
     @property
     def size(self) -> Size:
@@ -55,9 +55,13 @@ class InMemorySessionStore(Closable):
         now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
-        self._compressor = compressor or Compressor(CountPolicy())
-        self._ttl = guards.seconds("InMemorySessionStore", "ttl_seconds", ttl_seconds)
-        self._retry_window = retry_window
+        compressor = compressor or Compressor(CountPolicy())
+        self._policy = compressor.policy
+        self._compressions = Compressions(compressor)
+        self._ttl = guards.ttl("InMemorySessionStore", ttl_seconds)
+        self._retry_window = guards.whole_number(
+            "InMemorySessionStore", "retry_window", retry_window, at_least=1
+        )
         self._now = now
         # The least recently appended first, so expired ones are at the front.
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
@@ -66,8 +70,8 @@ class InMemorySessionStore(Closable):
         self._check_open("append")
         session_id = guards.identifier("append", "session_id", session_id)
         batch = guards.turns("append", turns)
-        if self._compressor.policy.due(self._store(session_id, batch)):
-            await self._compressor.run(_Compressible(self, session_id))
+        if self._policy.due(self._store(session_id, batch)):
+            await self._compressions.run(_Compressible(self, session_id))
 
     async def get_window(self, session_id: str, limit: int | None = 20) -> list[ChatTurn]:
         self._check_open("get_window")
@@ -97,7 +101,7 @@ class InMemorySessionStore(Closable):
     async def aclose(self) -> None:
         await super().aclose()
         self._sessions.clear()
-        await self._compressor.aclose()
+        await self._compressions.aclose()
 
     def _store(self, session_id: str, batch: Sequence[ChatTurn]) -> Size:
         """Add what is new and renew the session; raises before anything changes."""
@@ -107,7 +111,7 @@ class InMemorySessionStore(Closable):
             if session.known.get(turn.turn_id, mark) != mark:
                 raise TurnConflict(session_id, turn.turn_id)
         new = [(turn, mark) for turn, mark in marks if turn.turn_id not in session.known]
-        tokens = sum(self._compressor.policy.weigh(turn) for turn, _ in new)
+        tokens = sum(self._policy.weigh(turn) for turn, _ in new)
         session.turns.extend(turn for turn, _ in new)
         session.tokens += tokens
         session.known.update((turn.turn_id, mark) for turn, mark in new)
@@ -117,8 +121,10 @@ class InMemorySessionStore(Closable):
         return session.size
 
     def _renew(self, session_id: str, session: _Session) -> None:
-        session.updated_at = self._now()
-        session.expires_at = session.updated_at + self._ttl
+        now = self._now()
+        # Never back, though the clock may go there.
+        session.updated_at = max(session.updated_at, now)
+        session.expires_at = now + self._ttl
         self._sessions[session_id] = session
         self._sessions.move_to_end(session_id)
 
@@ -143,27 +149,28 @@ class _Compressible:
         self._store = store
         self._session = store._sessions[session_id]
 
-    async def claim(self, attempt: str) -> bool:  # noqa: ARG002 (the flag says enough in one process)
-        if self._session.compressing:
+    async def claim(self, owner: str) -> bool:
+        if self._session.compressor is not None:
             return False
-        self._session.compressing = True
+        self._session.compressor = owner
         return True
 
-    async def release(self, attempt: str) -> None:  # noqa: ARG002
-        self._session.compressing = False
+    async def release(self, owner: str) -> Size:
+        if self._session.compressor == owner:
+            self._session.compressor = None
+        return self._session.size
 
     async def read(self) -> Sequence[ChatTurn]:
         return tuple(self._session.turns)
 
-    async def commit(self, rewrite: Rewrite) -> Size | None:
+    async def commit(self, rewrite: Rewrite) -> bool:
         # Cleared or expired, perhaps begun again: then the store has another object under this id. While it
-        # is the same one, appends only add at its end and nobody else may rewrite it.
-        self._store._check_open("append")
+        # is the same one, appends only add at its end, and who holds the claim alone rewrites it.
         if self._store._live(self.session_id) is not self._session:
-            return None
-        weigh = self._store._compressor.policy.weigh
+            return False
+        weigh = self._store._policy.weigh
         session = self._session
         session.tokens -= sum(weigh(turn) for turn in islice(session.turns, rewrite.cut))
         session.tokens += weigh(rewrite.head) if rewrite.head else 0
         session.turns = rewrite.apply(session.turns)
-        return session.size
+        return True

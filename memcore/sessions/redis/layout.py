@@ -40,6 +40,10 @@ class Keys:
         """Says which attempt is compressing a session."""
         return f"{self.turns(session_id)}:lease"
 
+    def of(self, session_id: str) -> tuple[str, str, str]:
+        """All keys of a session: turns, seen, lease."""
+        return self.turns(session_id), self.seen(session_id), self.lease(session_id)
+
 
 def encode(turn: ChatTurn) -> bytes:
     """A turn as the JSON part of an element; its kind stands in the header."""
@@ -72,8 +76,11 @@ def decode(operation: str, session_id: str, element: bytes) -> ChatTurn:
 
 
 def corrupt(operation: str, session_id: str | None, what: str) -> StoreCorrupt:
-    """The error for a session that this version cannot have written; `None` where it is not known which."""
-    which = "a session" if session_id is None else f"session {shown(session_id)}"
+    """The error for what this version cannot have written; `None` where it concerns no single session."""
+    if session_id is None:
+        remedy = "a key under this prefix belongs to something else; give the store another prefix"
+        return StoreCorrupt(f"{operation}: not laid out as version 1 stores it ({what}); {remedy}")
+    which = f"session {shown(session_id)}"
     return StoreCorrupt(
         f"{operation}: {which} is not laid out as version 1 stores it ({what}); clear it to begin anew"
     )

@@ -1,8 +1,11 @@
 """Appends of one process that wait at the same time share one script call, as a group commit.
 
 A single append does not wait. While a call is under way, those that come gather for the next one; so appends
-of one store never overtake each other. The call runs in a task of its own: a caller that is cancelled takes
-its turns back if they were not sent yet, and leaves the others alone in any case.
+of one store never overtake each other. The calls are made by a task of their own: a caller that is cancelled
+takes its turns back if they were not sent yet, and leaves the others alone in any case.
+
+A call carries the time until which the server may work on it, by the server's own clock. So bytes that wait
+in some buffer for a server that was away cannot take effect after the store gave them up.
 """
 
 from __future__ import annotations
@@ -54,36 +57,50 @@ class SharedAppends:
     def __init__(self, link: Link, keys: Keys, *, ttl_ms: int, retry_window: int) -> None:
         self._link = link
         self._keys = keys
-        self._limits = (ttl_ms, retry_window)
+        self._ttl_ms = ttl_ms
+        self._retry_window = retry_window
         self._waiting: deque[Append] = deque()
-        self._sending: asyncio.Task[None] | None = None
+        self._sender: asyncio.Task[None] | None = None
+        self._server_ahead: float | None = None
+        """Seconds from the clock of the event loop to that of the server, at least."""
 
     async def append(self, append: Append) -> Size:
-        """Store one append; the size of its session afterwards."""
+        """Store one append; the size of its session afterwards.
+
+        Raises:
+            StoreUnavailable: Not stored in time, or not known to be.
+            TurnConflict: A turn id is known with other content.
+        """
+        self._link.check("append")
         append.done = asyncio.get_running_loop().create_future()
         self._waiting.append(append)
-        if self._sending is None:
-            self._sending = asyncio.create_task(self._send_all())
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send_all())
         try:
-            return await append.done
+            async with asyncio.timeout(self._link.timeout):
+                return await append.done
+        except TimeoutError as error:
+            stored = "nothing was stored" if self._withdraw(append) else "it may be stored"
+            reason = f"no answer within {self._link.timeout:g} s, {stored}"
+            raise StoreUnavailable(f"append: Redis does not answer: {reason}") from error
         except asyncio.CancelledError:
-            if append in self._waiting:
-                self._waiting.remove(append)
+            self._withdraw(append)
             raise
 
     async def aclose(self) -> None:
         """Refuse what waits, and wait for the call that is under way."""
-        while self._waiting:
-            _settle(self._waiting.popleft(), StoreClosed("append: the store was closed before this was sent"))
-        if self._sending is not None:
-            await asyncio.wait([self._sending])
+        self._settle_all(StoreClosed("append: the store was closed before this was sent"))
+        if self._sender is not None:
+            await asyncio.wait([self._sender])
 
     async def _send_all(self) -> None:
         try:
             while self._waiting:
                 await self._send(self._take())
         finally:
-            self._sending = None
+            self._sender = None
+            # Only where this task was cancelled, with its event loop, is there still something.
+            self._settle_all(StoreUnavailable("append: not sent, the event loop ends"))
 
     def _take(self) -> list[Append]:
         """The next appends that fit into one call; at least one."""
@@ -97,26 +114,36 @@ class SharedAppends:
     async def _send(self, appends: Sequence[Append]) -> None:
         try:
             replies = await self._call(appends)
+            for append, reply in zip(appends, replies, strict=True):
+                _settle(append, await self._outcome(append, reply))
         except MemcoreError as error:
             for append in appends:
                 _settle(append, _same(error))
-        except BaseException as error:
-            # Cancelled with the loop, or a defect: nobody may hang on it.
+        except (Exception, asyncio.CancelledError) as error:
+            # Whatever it is, such as an error of a credential provider, nobody may hang on it.
             for append in appends:
-                _settle(append, StoreUnavailable(f"append: broken off: {error!r}"))
-            raise
-        else:
-            for append, reply in zip(appends, replies, strict=True):
-                _settle(append, await self._outcome(append, reply))
+                _settle(append, _same(StoreUnavailable(f"append: {error!r}"), error))
+            if isinstance(error, asyncio.CancelledError):
+                raise
 
     async def _call(self, appends: Sequence[Append]) -> Reply:
         keys = [self._keys.index]
-        args: list[Argument] = [self._keys.prefix, *self._limits]
+        args: list[Argument] = [self._keys.prefix, self._ttl_ms, self._retry_window, self._not_after()]
         for append in appends:
             keys += [self._keys.turns(append.session_id), self._keys.seen(append.session_id)]
             args += [append.session_id, append.count, *append.args]
-        # Sent again it stores nothing twice: turns are known by their ids.
-        return await self._link.run("append", "append", keys, args, resend=True)
+        now, replies = await self._link.run("append", "append", keys, args)
+        # Read before the reply came, so the server is this far ahead or more: the limit errs to be early.
+        self._server_ahead = now / 1e6 - asyncio.get_running_loop().time()
+        if not replies:
+            raise StoreUnavailable("append: Redis got to it too late; nothing was stored")
+        return replies
+
+    def _not_after(self) -> int:
+        """Until when the server may work on a call made now, in µs of its clock; 0 if that is not known."""
+        if self._server_ahead is None:
+            return 0
+        return int((asyncio.get_running_loop().time() + self._link.timeout + self._server_ahead) * 1e6)
 
     async def _outcome(self, append: Append, reply: Reply) -> Size | MemcoreError:
         if reply[0] == b"ok":
@@ -125,6 +152,17 @@ class SharedAppends:
         if reply[0] == b"conflict":
             return TurnConflict(append.session_id, text)
         return await self._link.refused("append", append.session_id, text)
+
+    def _withdraw(self, append: Append) -> bool:
+        """Whether it was still waiting to be sent."""
+        waits = append in self._waiting
+        if waits:
+            self._waiting.remove(append)
+        return waits
+
+    def _settle_all(self, error: MemcoreError) -> None:
+        while self._waiting:
+            _settle(self._waiting.popleft(), _same(error))
 
 
 def _settle(append: Append, outcome: Size | MemcoreError) -> None:
@@ -136,8 +174,8 @@ def _settle(append: Append, outcome: Size | MemcoreError) -> None:
         append.done.set_result(outcome)
 
 
-def _same(error: MemcoreError) -> MemcoreError:
+def _same(error: MemcoreError, cause: BaseException | None = None) -> MemcoreError:
     """An error of its own for each caller: a shared one would gather the tracebacks of all."""
     copy = type(error)(*error.args)
-    copy.__cause__ = error
+    copy.__cause__ = cause or error.__cause__
     return copy

@@ -1,16 +1,20 @@
 -- Appends batches of turns, each to its session, and renews these sessions.
 --
 -- KEYS  index, then list and seen of each append
--- ARGV  prefix, ttl in ms, retry window, then for each append: session id, number of turns, and for each
---       turn: id, fingerprint, tokens, json
--- Gives one reply per append: {'ok', length, tokens} | {'conflict', turn id} | {'error', message}.
+-- ARGV  prefix, ttl in ms, retry window, time in µs after which nothing is done (0: none), then for each
+--       append: session id, number of turns, and for each turn: id, fingerprint, tokens, json
+-- Gives the time in µs and one reply per append: {'ok', length, tokens} | {'conflict', turn id} |
+--       {'error', message}; no replies if it came too late.
 -- One append that fails does not touch its neighbours.
 
-local prefix, ttl, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local prefix, ttl, window, not_after = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local index = KEYS[1]
 redis.call('ZCARD', index) -- A key of another type fails here, before anything is written.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+if not_after > 0 and now > not_after then
+  return {now, {}}
+end
 local deadline = string.format('%.0f', math.floor(now / 1000) + ttl)
 
 local SLICE = 1000 -- unpack() fails on some thousands of values
@@ -73,7 +77,7 @@ local function append(list, seen, session_id, turns)
   local length, tokens = size_of(list)
   redis.call('PEXPIREAT', list, deadline)
   redis.call('PEXPIREAT', seen, deadline)
-  redis.call('ZADD', index, string.format('%.0f', now), session_id)
+  redis.call('ZADD', index, 'GT', string.format('%.0f', now), session_id) -- Never back, as a clock may go.
   return {'ok', length, tokens}
 end
 
@@ -86,7 +90,7 @@ local function prune()
   end
 end
 
-local replies, at = {}, 4
+local replies, at = {}, 5
 for i = 1, (#KEYS - 1) / 2 do
   local session_id, count = ARGV[at], tonumber(ARGV[at + 1])
   local turns = {}
@@ -104,4 +108,4 @@ if redis.call('EXISTS', index) == 1 then
   redis.call('PEXPIREAT', index, deadline, 'GT')
   prune()
 end
-return replies
+return {now, replies}

@@ -3,27 +3,22 @@
 -- KEYS  list
 -- ARGV  header of element 0 as read, header of element cut-1 as read, cut, attempt, and for a new head:
 --       tokens, json
--- Gives {'ok', length, tokens}, also when this attempt has landed already, or {'stale'}.
+-- Gives 1, also when this attempt has landed already, or 0 if something else is there.
 
 local list = KEYS[1]
 local first_read, last_read, cut, attempt = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
-local function done()
-  local length, tokens = size_of(list)
-  return {'ok', length, tokens}
-end
-
 local first = redis.call('LINDEX', list, 0)
 if not first then
-  return {'stale'}
+  return 0
 end
 if parse(first).mark == attempt then
-  return done()
+  return 1
 end
 local last = redis.call('LINDEX', list, cut - 1)
 local kept = redis.call('LINDEX', list, cut)
 if header_of(first) ~= first_read or not kept or header_of(last) ~= last_read then
-  return {'stale'}
+  return 0
 end
 
 -- The list is never empty in between, so it keeps its expiry.
@@ -38,4 +33,4 @@ else
   redis.call('LSET', list, cut, element_of(place.seq, place.before, place.tokens, place.kind, attempt, json))
   redis.call('LTRIM', list, cut, -1)
 end
-return done()
+return 1

@@ -1,0 +1,214 @@
+"""The kit as one uses it: commands, exit statuses, records, and being no trouble to others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BACKENDS = """
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from conformance.backend import Claims, Context, Stores, backend
+from memcore import InMemoryPreferenceStore
+
+CLAIMS = Claims(layers=frozenset({"preferences"}), snapshot=True)
+
+class Wrong(InMemoryPreferenceStore):
+    async def forget(self, user_id):
+        return await super().forget(user_id) + 1
+
+class Broken(InMemoryPreferenceStore):
+    async def set(self, user_id, key, value):
+        raise OSError("no disk")
+
+def made(kind, **claims):
+    @backend(kind.__name__, replace(CLAIMS, **claims))
+    async def opened(ctx: Context) -> AsyncIterator[Stores]:
+        async with kind() as store:
+            yield Stores(preferences=store)
+    return opened
+
+GOOD, WRONG, BROKEN = made(InMemoryPreferenceStore), made(Wrong), made(Broken)
+NOTHING = made(InMemoryPreferenceStore, layers=frozenset())
+UNPROVED = made(InMemoryPreferenceStore, layers=frozenset({"sessions"}), ttl=1.0)
+
+@backend("unopened", CLAIMS)
+async def UNOPENED(ctx: Context) -> AsyncIterator[Stores]:
+    raise OSError("cannot open")
+    yield
+
+@backend("needy", CLAIMS, servers=["redis"])
+async def NEEDY(ctx: Context) -> AsyncIterator[Stores]:
+    yield Stores()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of somebody who has backends in a module `mine`."""
+    (tmp_path / "mine.py").write_text(BACKENDS, encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """`python -m conformance` in that folder."""
+    command = [sys.executable, "-m", "conformance", "--seed", "1", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(folder), **environ}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def record(folder: Path) -> list[dict[str, Any]]:
+    """The record that a run left."""
+    (path,) = (folder / "reports").glob("*.jsonl")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def verdicts(folder: Path) -> dict[str, str]:
+    """Verdict of each clause in the record."""
+    return {event["clause"]: event["verdict"] for event in record(folder) if event["event"] == "verdict"}
+
+
+def test_a_backend_that_holds_exits_with_0(folder: Path) -> None:
+    """A sentence, a table, a record with header and footer, all layers that it has not as not claimed."""
+    done = run(folder, "--backend", "mine:GOOD", "--level", "1")
+    assert done.returncode == 0, done.stdout
+    assert "InMemoryPreferenceStore: all 16 clauses hold" in done.stdout
+    assert "seed 1" in done.stdout
+    events = record(folder)
+    assert [events[0]["event"], events[-1]["event"]] == ["header", "footer"]
+    assert events[0]["seed"] == 1
+    assert events[0]["versions"]["memcore-conformance"]
+    assert events[-1]["exit_status"] == 0
+    assert events[-1]["operations_succeeded"]["InMemoryPreferenceStore"]["set"] >= 20
+    by_clause = verdicts(folder)
+    assert by_clause["PRE-001"] == "pass"
+    assert by_clause["SES-001"] == by_clause["EPI-001"] == "not_claimed"
+
+
+def test_a_failure_exits_with_1_and_is_shown(folder: Path) -> None:
+    """The clause, its promise, expected and got, the calls, and the command that shows it again."""
+    done = run(folder, "--backend", "mine:WRONG", "--level", "1")
+    assert done.returncode == 1
+    assert "Wrong: 2 of 16 clauses fail" in done.stdout
+    for part in (
+        "PRE-010 forget: FAIL",
+        "promised: `forget` removes everything of its user",
+        "expected: 2",
+        "got:      3",
+        "preferences.forget('u')  → 3",
+        "again: python -m conformance --backend mine:WRONG --level 1 --seed 1 -k test_forget_removes_a_user",
+    ):
+        assert part in done.stdout
+    failed = {clause for clause, verdict in verdicts(folder).items() if verdict == "fail"}
+    assert failed == {"PRE-010", "PRE-014"}
+
+
+def test_the_command_that_is_printed_shows_the_failure_again(folder: Path) -> None:
+    """Typed as it stands it fails in the same way."""
+    first = run(folder, "--backend", "mine:WRONG", "-k", "test_any_sequence_on_preferences")
+    command = first.stdout.partition("again: ")[2].splitlines()[0].split()
+    again = run(folder, *command[3:])
+    assert first.returncode == again.returncode == 1
+
+    def shown(done: subprocess.CompletedProcess[str]) -> str:
+        return done.stdout.partition("PRE-014 any sequence: FAIL")[2].partition("again:")[0]
+
+    assert shown(first)
+    assert shown(first) == shown(again)
+
+
+def test_a_store_that_always_raises_fails(folder: Path) -> None:
+    """Errors of the store are failures of the clause, not of the kit."""
+    done = run(folder, "--backend", "mine:BROKEN", "-k", "test_the_last_set_wins")
+    assert done.returncode == 1
+    assert "OSError: no disk" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "words"),
+    [
+        ("UNOPENED", "test_the_last_set_wins", "cannot open"),
+        ("GOOD", "test_the_last_set_wins", "no check of this clause ran"),
+        ("NOTHING", "test_namespaces", "nothing was asked"),
+    ],
+)
+def test_what_could_not_be_judged_exits_with_2(folder: Path, name: str, check: str, words: str) -> None:
+    """A store that does not open, checks that were left out, and a backend that claims nothing are not green."""
+    done = run(folder, "--backend", f"mine:{name}", "-k", check)
+    assert done.returncode == 2, done.stdout
+    assert words in done.stdout
+
+
+def test_a_server_that_cannot_be_had_exits_with_3(folder: Path) -> None:
+    """One sentence with what was tried, no traceback, no secret, and no record that looks whole."""
+    url = "redis://user:secret@127.0.0.1:1/0"
+    done = run(folder, "--backend", "mine:NEEDY", MEMCORE_REDIS_URL=url)
+    assert done.returncode == 3
+    assert "MEMCORE_REDIS_URL" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "secret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["nosuch", "mine:NOSUCH", "nosuch:X", "mine:CLAIMS"])
+def test_an_unknown_backend_exits_with_4(folder: Path, name: str) -> None:
+    """One sentence that names it."""
+    done = run(folder, "--backend", name)
+    assert done.returncode == 4
+    assert f"no backend '{name}'" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_run_that_is_interrupted_has_no_footer(folder: Path) -> None:
+    """Ctrl-C ends it with 2, and what was recorded cannot be taken for a whole run."""
+    command = [sys.executable, "-m", "conformance", "--backend", "mine:GOOD", "--backend", "redis"]
+    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            if line.startswith("seed"):
+                break
+        # The checks run now: the first dots have been printed once a line of the record is there.
+        running.send_signal(signal.SIGINT)
+        running.stdout.read()
+    assert running.returncode == 2
+    assert "footer" not in {event["event"] for event in record(folder)}
+
+
+def test_help_says_what_to_do() -> None:
+    """Options, exit statuses and examples."""
+    command = [sys.executable, "-m", "conformance", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for part in ("--backend", "--level", "--seed", "--report", "exit status", "examples"):
+        assert part in done.stdout
+
+
+def test_pytest_alone_is_enough(pytester: pytest.Pytester) -> None:
+    """`pytest --backend` without a path checks the backend and not the tests of the folder."""
+    pytester.makepyfile(mine=BACKENDS, test_own="def test_own(): raise AssertionError")
+    done = pytester.runpytest_subprocess("--backend", "mine:GOOD", "--level", "1", "-p", "no:valkey")
+    assert done.ret == 0
+    done.stdout.fnmatch_lines(["*InMemoryPreferenceStore: all 16 clauses hold*", "record: *reports*.jsonl"])
+
+
+def test_a_project_that_does_not_ask_notices_nothing(pytester: pytest.Pytester) -> None:
+    """With the plugin installed its own tests run as ever, and no report is written."""
+    pytester.makepyfile(test_own="def test_own(): pass")
+    done = pytester.runpytest_subprocess("-p", "no:valkey")
+    done.assert_outcomes(passed=1)
+    done.stdout.no_fnmatch_line("*conformance ==*")
+    assert not (pytester.path / "reports").exists()
+
+
+def test_collecting_alone_starts_nothing(folder: Path) -> None:
+    """`--collect-only` lists the checks, starts no server and writes no record."""
+    done = run(folder, "--backend", "redis", "--collect-only", MEMCORE_REDIS_URL="redis://127.0.0.1:1")
+    assert done.returncode == 0, done.stdout
+    assert "test_session_content.py" in done.stdout
+    assert not (folder / "reports").exists()
