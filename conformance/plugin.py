@@ -6,7 +6,7 @@ It does nothing in a session that neither gives `--backend` nor collects a check
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import pytest
@@ -107,8 +107,9 @@ def pytest_runtest_makereport(
     if backend is None or _RUN not in item.config.stash or not (report.when == "call" or not report.passed):
         return report
     run = item.config.stash[_RUN]
-    for clause, verdict, message in _read(item, report, call):
-        program = tuple(run.worlds[backend.name].program.lines) if verdict is not Verdict.PASS else ()
+    written = run.worlds[backend.name].program
+    for clause, verdict, message in _read(item, report, call, written.unopened):
+        program = tuple(written.lines) if verdict is not Verdict.PASS else ()
         name = getattr(item, "originalname", item.name)
         run.note(
             Result(
@@ -160,20 +161,27 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _begin(config: pytest.Config) -> Run:
     """The run of this session, begun when it is first asked for."""
     if _RUN not in config.stash:
-        names = config.getoption("backend") or list(BUILT_IN)
-        try:
-            backends = [resolve(name) for name in dict.fromkeys(names)]
-        except UnknownBackend as error:
-            raise pytest.UsageError(str(error)) from error
-        default = config.rootpath / "reports" / f"conformance-{'+'.join(_file_names(backends))}.jsonl"
+        backends = _resolved(config.getoption("backend") or BUILT_IN)
+        default = config.rootpath / "reports" / f"conformance-{_file_name(backends.values())}.jsonl"
         report = config.getoption("conformance_report") or default
         level = config.getoption("level")
         config.stash[_RUN] = Run(backends, level=level, seed=_seed(config), report=report)
     return config.stash[_RUN]
 
 
-def _file_names(backends: list[Backend]) -> list[str]:
-    return ["".join(c if c.isalnum() or c in "-_" else "_" for c in backend.name) for backend in backends]
+def _resolved(names: Iterable[str]) -> dict[str, Backend]:
+    try:
+        backends = {name: resolve(name) for name in names}
+    except UnknownBackend as error:
+        raise pytest.UsageError(str(error)) from error
+    if len({backend.name for backend in backends.values()}) < len(backends):
+        raise pytest.UsageError(f"two backends have the same name: {', '.join(backends)}")
+    return backends
+
+
+def _file_name(backends: Iterable[Backend]) -> str:
+    name = "+".join(backend.name for backend in backends)
+    return "".join(c if c.isalnum() or c in "-_+" else "_" for c in name)
 
 
 def _seed(config: pytest.Config) -> int:
@@ -206,7 +214,10 @@ def _asked(item: pytest.Item, backend: Backend, level: int) -> bool:
 
 
 def _read(
-    item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
+    item: pytest.Item,
+    report: pytest.TestReport,
+    call: pytest.CallInfo[None],
+    unopened: BaseException | None,
 ) -> list[tuple[str, Verdict, str]]:
     """What a check says of which clause."""
     ids = _ids(item)
@@ -216,7 +227,7 @@ def _read(
         reason = str(call.excinfo.value) if call.excinfo else report.longreprtext
         return [(clause, Verdict.NOT_EVALUABLE, reason) for clause in ids]
     error = call.excinfo.value if call.excinfo else None
-    if report.when != "call":
+    if report.when != "call" or (error is not None and error is unopened):
         return [(clause, Verdict.UNKNOWN, f"the check could not begin or end: {error!r}") for clause in ids]
     found = violations(error)
     if not found:

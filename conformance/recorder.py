@@ -24,10 +24,12 @@ class Program:
     Args:
         lines: One call each, as one would write it.
         succeeded: How often each kind of operation returned without an error.
+        unopened: Why the backend could not be opened, if that is where the check ended.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.unopened: BaseException | None = None
         self.succeeded: Counter[str] = Counter()
 
     def begin(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -26,14 +26,15 @@ class Run:
     """What a run holds from its start to its end.
 
     Args:
-        backends: Under test.
+        backends: Under test, by the text with which each was asked for, such as `mine.testing:BACKEND`.
         level: Clauses above it are left out.
         seed: Of every random choice.
         report: Where the record goes.
     """
 
-    def __init__(self, backends: Sequence[Backend], *, level: int, seed: int, report: Path) -> None:
-        self.backends = backends
+    def __init__(self, backends: Mapping[str, Backend], *, level: int, seed: int, report: Path) -> None:
+        self.backends = tuple(backends.values())
+        self._asked_for = {backend.name: text for text, backend in backends.items()}
         self.level = level
         self.seed = seed
         self.report = report
@@ -71,7 +72,7 @@ class Run:
 
     def command(self, backends: Iterable[Backend], check: str = "") -> str:
         """What to type to see it again."""
-        chosen = " ".join(f"--backend {backend.name}" for backend in backends)
+        chosen = " ".join(f"--backend {self._asked_for[backend.name]}" for backend in backends)
         only = f" -k {check}" if check else ""
         return f"python -m conformance {chosen} --level {self.level} --seed {self.seed}{only}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -138,5 +138,13 @@ class World:
             namespace=self.namespace(), servers=self.servers, summarizer=ledger, trace=events.append
         )
         ctx = replace(ctx, **overrides)
-        async with self.backend.open(ctx) as stores:
+        opening = self.backend.open(ctx)
+        try:
+            stores = await opening.__aenter__()
+        except Exception as error:
+            # The checks could not begin, which is not the same as a promise that was broken.
+            self.program.unopened = error
+            raise
+        async with AsyncExitStack() as stack:
+            stack.push_async_exit(opening)
             yield Kit(self.backend, ctx, stores, ledger, events, self.program)

@@ -219,9 +219,7 @@ async def test_a_cancellation_goes_through_wherever_it_comes(method: str) -> Non
     assert "could not be given back" in events[-1].reason
 
 
-@pytest.mark.parametrize(
-    "error", [StoreUnavailable("gone"), asyncio.CancelledError()], ids=["away", "cancelled"]
-)
+@pytest.mark.parametrize("error", [StoreUnavailable("gone"), asyncio.CancelledError()], ids=repr)
 async def test_an_unknown_commit_names_what_it_may_have_cost(error: BaseException) -> None:
     """It may have landed, so the event has the ids, and does not say that it did."""
     session, events = Session(5, commit=error), list[CompressionEnded]()

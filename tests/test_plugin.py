@@ -140,7 +140,7 @@ def test_a_store_that_always_raises_fails(folder: Path) -> None:
     ],
 )
 def test_what_could_not_be_judged_exits_with_2(folder: Path, name: str, check: str, words: str) -> None:
-    """A store that does not open, checks that were left out, and a backend that claims nothing are not green."""
+    """A store that does not open, checks left out, and a backend that claims nothing are not green."""
     done = run(folder, "--backend", f"mine:{name}", "-k", check)
     assert done.returncode == 2, done.stdout
     assert words in done.stdout
