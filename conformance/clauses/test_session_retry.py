@@ -66,6 +66,7 @@ async def test_a_turn_is_known_after_compression(world: World) -> None:
         for turn in turns:
             await kit.append("s", turn)
         before = await kit.view("s")
+        expect("SES-027", "end of the history", before[-1:], [("message", "assistant", "t11", None)])
         for turn in turns:
             await kit.append("s", turn)
         expect("SES-027", "history after all was sent again", await kit.view("s"), before)

@@ -18,6 +18,7 @@ _WORDS = {
 }
 _WIDTH = max(len(word) for word in _WORDS.values())
 _SHOWN_CALLS = 30
+_SHOWN_RESULTS = 2
 
 
 def table(clauses: Sequence[Clause], backends: Sequence[str], judgements: Sequence[Judgement]) -> list[str]:
@@ -71,8 +72,10 @@ def _failure(judgement: Judgement) -> Iterator[str]:
     results = [result for result in judgement.results if result.verdict is judgement.verdict]
     if not results:
         yield "  no check of this clause ran"
-    for result in results:
+    for result in results[:_SHOWN_RESULTS]:
         yield from _result(result)
+    if len(results) > _SHOWN_RESULTS:
+        yield f"  … {len(results) - _SHOWN_RESULTS} more checks say the same; they are in the report file"
 
 
 def _result(result: Result) -> Iterator[str]:

@@ -46,7 +46,7 @@ class RedisCompressible:
     async def release(self, owner: str) -> Size:
         keys = [self._lease, self._turns]
         length, tokens = await self._link.run("append", "release", keys, [owner], session_id=self.session_id)
-        return Size(length, int(tokens))
+        return Size(length, tokens)
 
     async def read(self) -> Sequence[ChatTurn]:
         keys = [self._turns, self._seen]

@@ -147,7 +147,7 @@ class SharedAppends:
 
     async def _outcome(self, append: Append, reply: Reply) -> Size | MemcoreError:
         if reply[0] == b"ok":
-            return Size(reply[1], int(reply[2]))
+            return Size(reply[1], reply[2])
         text = reply[1].decode("utf-8", "replace")
         if reply[0] == b"conflict":
             return TurnConflict(append.session_id, text)

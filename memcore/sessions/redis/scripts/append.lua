@@ -5,44 +5,59 @@
 --       append: session id, number of turns, and for each turn: id, fingerprint, tokens, json
 -- Gives the time in µs and one reply per append: {'ok', length, tokens} | {'conflict', turn id} |
 --       {'error', message}; no replies if it came too late.
--- One append that fails does not touch its neighbours.
+--
+-- One append that fails does not touch its neighbours. Within one everything that can fail comes before the
+-- first write. Calls of the server are few, for each costs more than the work that it does.
 
-local prefix, ttl, window, not_after = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local index = KEYS[1]
-redis.call('ZCARD', index) -- A key of another type fails here, before anything is written.
-local time = redis.call('TIME')
+local index, prefix, ttl, window = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local time, not_after = redis.call('TIME'), tonumber(ARGV[4])
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 if not_after > 0 and now > not_after then
   return {now, {}}
 end
 local deadline = string.format('%.0f', math.floor(now / 1000) + ttl)
+local score = string.format('%.0f', now)
 
 local SLICE = 1000 -- unpack() fails on some thousands of values
+local TURN = 4 -- arguments of a turn
 
-local function unknown_turns(seen, turns)
-  local new = {}
-  for _, turn in ipairs(turns) do
-    local mark = redis.call('HGET', seen, 't' .. turn.id)
-    if not mark then
-      new[#new + 1] = turn
-    elseif mark ~= turn.mark then
-      return nil, turn.id
+-- The turns that `seen` does not know, as places in ARGV, each with the turn id that it pushes out of the ring;
+-- or nil and the id of a turn that is known with other content. `seen` has slot → id, and id → fingerprint.
+local function unknown_turns(seen, seq, from, to)
+  local new, pushed_out = {}, {}
+  for at = from, to, TURN do
+    local slot = string.format('s%.0f', (seq + #new) % window)
+    local found = redis.call('HMGET', seen, 't' .. ARGV[at], slot)
+    if not found[1] then
+      new[#new + 1] = at
+      -- A batch longer than the ring pushes out turns of its own.
+      pushed_out[#new] = #new > window and ARGV[new[#new - window]] or found[2]
+    elseif found[1] ~= ARGV[at + 1] then
+      return nil, ARGV[at]
     end
   end
-  return new
+  return new, pushed_out
 end
 
--- `seen` is a ring of the newest turn ids: slot → id, and id → fingerprint.
-local function note(seen, seq, turn)
-  local slot = 's' .. string.format('%.0f', seq % window)
-  local oldest = redis.call('HGET', seen, slot)
-  if oldest then
-    redis.call('HDEL', seen, 't' .. oldest)
+-- Gives what `before` will be for the next element.
+local function push(list, seen, seq, before, new, pushed_out)
+  local elements = {}
+  for i, at in ipairs(new) do
+    local tokens, place = tonumber(ARGV[at + 2]), seq + i - 1
+    elements[i] = element_of(place, before, tokens, 'm', ARGV[at + 1], ARGV[at + 3])
+    before = before + tokens
+    if pushed_out[i] then
+      redis.call('HDEL', seen, 't' .. pushed_out[i])
+    end
+    redis.call('HSET', seen, string.format('s%.0f', place % window), ARGV[at], 't' .. ARGV[at], ARGV[at + 1])
   end
-  redis.call('HSET', seen, slot, turn.id, 't' .. turn.id, turn.mark)
+  for from = 1, #elements, SLICE do
+    redis.call('RPUSH', list, unpack(elements, from, math.min(from + SLICE - 1, #elements)))
+  end
+  return before
 end
 
-local function push(list, seen, turns)
+local function append(list, seen, from, to)
   local last = redis.call('LINDEX', list, -1)
   local seq, before = now, 0
   if last then
@@ -52,33 +67,16 @@ local function push(list, seen, turns)
     -- Both expire at the same instant: the server has evicted one of them.
     error({err = 'LAYOUT turns are missing'})
   end
-  local new, conflict = unknown_turns(seen, turns)
-  if conflict then
-    return conflict
+  local new, pushed_out = unknown_turns(seen, seq, from, to)
+  if not new then
+    return {'conflict', pushed_out}
   end
-  local elements = {}
-  for i, turn in ipairs(new) do
-    elements[i] = element_of(seq + i - 1, before, turn.tokens, 'm', turn.mark, turn.json)
-    before = before + turn.tokens
-  end
-  for from = 1, #elements, SLICE do
-    redis.call('RPUSH', list, unpack(elements, from, math.min(from + SLICE - 1, #elements)))
-  end
-  for i, turn in ipairs(new) do
-    note(seen, seq + i - 1, turn)
-  end
-end
-
-local function append(list, seen, session_id, turns)
-  local conflict = push(list, seen, turns)
-  if conflict then
-    return {'conflict', conflict}
-  end
-  local length, tokens = size_of(list)
+  redis.call('ZADD', index, 'GT', score, ARGV[from - 2]) -- Never back, as a clock may go.
+  before = push(list, seen, seq, before, new, pushed_out)
   redis.call('PEXPIREAT', list, deadline)
   redis.call('PEXPIREAT', seen, deadline)
-  redis.call('ZADD', index, 'GT', string.format('%.0f', now), session_id) -- Never back, as a clock may go.
-  return {'ok', length, tokens}
+  local first = parse(redis.call('LINDEX', list, 0))
+  return {'ok', redis.call('LLEN', list), before - first.before}
 end
 
 local function prune()
@@ -90,22 +88,19 @@ local function prune()
   end
 end
 
-local replies, at = {}, 5
+local replies, at, stored = {}, 5, false
 for i = 1, (#KEYS - 1) / 2 do
-  local session_id, count = ARGV[at], tonumber(ARGV[at + 1])
-  local turns = {}
-  for j = 1, count do
-    local from = at + 2 + (j - 1) * 4
-    turns[j] = {id = ARGV[from], mark = ARGV[from + 1], tokens = tonumber(ARGV[from + 2]), json = ARGV[from + 3]}
-  end
-  at = at + 2 + count * 4
-  local fine, reply = pcall(append, KEYS[2 * i], KEYS[2 * i + 1], session_id, turns)
+  local from = at + 2
+  at = from + tonumber(ARGV[at + 1]) * TURN
+  local fine, reply = pcall(append, KEYS[2 * i], KEYS[2 * i + 1], from, at - 1)
   replies[i] = fine and reply or {'error', type(reply) == 'table' and reply.err or tostring(reply)}
+  stored = stored or replies[i][1] == 'ok'
 end
-if redis.call('EXISTS', index) == 1 then
-  -- GT alone does nothing on a key without an expiry, NX alone would never renew it.
-  redis.call('PEXPIREAT', index, deadline, 'NX')
-  redis.call('PEXPIREAT', index, deadline, 'GT')
+if stored then
+  -- GT does nothing on a key without an expiry, NX alone would never renew it.
+  if redis.call('PEXPIREAT', index, deadline, 'GT') == 0 then
+    redis.call('PEXPIREAT', index, deadline, 'NX')
+  end
   prune()
 end
 return {now, replies}

@@ -24,13 +24,14 @@ local function element_of(seq, before, tokens, kind, mark, json)
   return string.format('%.0f %.0f %.0f %s %s\n', seq, before, tokens, kind, mark) .. json
 end
 
+-- Length and tokens of a list.
 local function size_of(list)
-  local first, last = redis.call('LINDEX', list, 0), redis.call('LINDEX', list, -1)
-  if not first then
-    return 0, '0'
+  local length = redis.call('LLEN', list)
+  if length == 0 then
+    return 0, 0
   end
-  local from, to = parse(first), parse(last)
-  return redis.call('LLEN', list), string.format('%.0f', to.before + to.tokens - from.before)
+  local from, to = parse(redis.call('LINDEX', list, 0)), parse(redis.call('LINDEX', list, -1))
+  return length, to.before + to.tokens - from.before
 end
 
 local escapes = {['{'] = '%7B', ['}'] = '%7D', ['%'] = '%25'}

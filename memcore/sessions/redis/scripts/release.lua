@@ -7,5 +7,4 @@
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   redis.call('DEL', KEYS[1])
 end
-local length, tokens = size_of(KEYS[2])
-return {length, tokens}
+return {size_of(KEYS[2])}

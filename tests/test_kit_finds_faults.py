@@ -1,0 +1,51 @@
+"""The kit is a suspect: backends that are wrong on purpose turn red, at the clause that names the fault."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.wrong_backends import WRONG
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
+    """Verdict for each name and clause, of one run of all of them."""
+    report = tmp_path_factory.mktemp("wrong") / "record.jsonl"
+    chosen = [part for name in WRONG for part in ("--backend", f"tests.wrong_backends:{name}")]
+    command = [sys.executable, "-m", "conformance", "--seed", "1", "--report", str(report), *chosen]
+    # Without the long explorations: a fault that is named has an example of its own.
+    done = subprocess.run(
+        [*command, "-k", "not any_sequence and not any_turns and not any_conversation"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout[-2000:] + done.stderr
+    events = [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()]
+    return {
+        (event["backend"], event["clause"]): event["verdict"]
+        for event in events
+        if event["event"] == "verdict"
+    }
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_backend_fails_where_it_is_wrong(name: str, verdicts: dict[tuple[str, str], str]) -> None:
+    """Every clause that names its fault fails."""
+    seen = {clause: verdicts[name, clause] for clause in WRONG[name]}
+    assert seen == dict.fromkeys(WRONG[name], "fail")
+
+
+@pytest.mark.parametrize("name", [name for name in WRONG if not name.startswith(("NO_", "ONE_"))])
+def test_a_wrong_backend_is_right_elsewhere(name: str, verdicts: dict[tuple[str, str], str]) -> None:
+    """One fault does not turn everything red: most clauses hold, so a failure says something."""
+    of_name = [verdict for (backend, _), verdict in verdicts.items() if backend == name]
+    assert of_name.count("pass") > of_name.count("fail")
