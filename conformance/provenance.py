@@ -80,3 +80,16 @@ class Ledger:
         token = _TOKEN.search(turn.content)
         # A summary that is not the ledger's stands for nothing that could be accounted for.
         return self._covered[int(token[1])] if token else (f"unknown summary {turn.content!r}",)
+
+
+class Gated(Ledger):
+    """A ledger that waits at a gate, so that a check decides what happens while a summary is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.go = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, turns: Sequence[ChatTurn], /, *, max_chars: int) -> str:
+        self.entered.set()
+        await self.go.wait()
+        return await super().__call__(turns, max_chars=max_chars)

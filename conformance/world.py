@@ -70,6 +70,10 @@ class Kit:
     async def append(self, session_id: str, *turns: ChatTurn) -> None:
         """Append, and wait until the compression has ended where the backend compresses late."""
         await self.sessions.append(session_id, *turns)
+        await self.at_rest()
+
+    async def at_rest(self) -> None:
+        """Until compressions that were triggered have ended, where the backend compresses late."""
         if self.claims.compress_late:
             waiting = self.stores.quiesce()
             if inspect.isawaitable(waiting):
@@ -131,9 +135,9 @@ class World:
         return f"{self.run}-{next(self._numbers)}"
 
     @asynccontextmanager
-    async def open(self, **overrides: Any) -> AsyncIterator[Kit]:
-        """Open the backend in a namespace of its own; `overrides` are fields of `Context`."""
-        ledger, events = Ledger(), list[CompressionEnded]()
+    async def open(self, *, ledger: Ledger | None = None, **overrides: Any) -> AsyncIterator[Kit]:
+        """Open the backend in a namespace of its own, with a ledger; `overrides` are fields of `Context`."""
+        ledger, events = ledger or Ledger(), list[CompressionEnded]()
         ctx = Context(
             namespace=self.namespace(), servers=self.servers, summarizer=ledger, trace=events.append
         )

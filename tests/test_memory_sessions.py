@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from conformance.clauses.turns import Clock, marks, numbered, user
-from conformance.provenance import Ledger
+from conformance.provenance import Gated, Ledger
 from memcore import (
     CompressionEnded,
     Compressor,
@@ -15,7 +15,6 @@ from memcore import (
     InMemorySessionStore,
     StoreClosed,
 )
-from tests.sessions import Gated
 
 pytestmark = pytest.mark.asyncio
 

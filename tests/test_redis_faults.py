@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 import conformance.services.redis as redis_service
 from conformance.clauses.turns import marks, numbered, user
+from conformance.provenance import Gated
 from conformance.services import Server
 from memcore import (
     RETRY_WINDOW,
@@ -30,7 +31,6 @@ from memcore import (
 )
 from memcore.sessions.redis import RedisSessionStore
 from memcore.sessions.redis.layout import Keys
-from tests.sessions import Gated
 
 pytestmark = pytest.mark.asyncio
 

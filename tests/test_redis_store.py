@@ -16,14 +16,13 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from conformance.clauses.turns import marks, numbered, user
-from conformance.provenance import Ledger
+from conformance.provenance import Gated, Ledger
 from memcore import CompressionEnded, Compressor, CountPolicy, InvalidArgument, StoreClosed
 from memcore.compression import Rewrite
 from memcore.sessions.redis import RedisSessionStore
 from memcore.sessions.redis import store as store_module
 from memcore.sessions.redis.compressible import RedisCompressible
 from memcore.sessions.redis.layout import Keys
-from tests.sessions import Gated
 
 pytestmark = pytest.mark.asyncio
 

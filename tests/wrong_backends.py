@@ -26,9 +26,11 @@ from memcore import (
     RecalledEpisode,
     SessionSummary,
     TokenWatermarkPolicy,
+    guards,
 )
 from memcore.compression import Rewrite
 from memcore.policy import Plan, Policy, Size
+from memcore.sessions.memory import _Compressible
 from memcore.types import Embedding
 
 WRONG: dict[str, tuple[str, ...]] = {}
@@ -401,6 +403,97 @@ class SummaryByPrefix(InMemorySessionStore):
         first = 1 if history and history[0].content.startswith("[会话摘要]") else 0
         messages = history[first:]
         return [*history[:first], *(messages if limit is None else messages[max(0, len(messages) - limit) :])]
+
+
+class _Unchecked(_Compressible):
+    """Commits whatever is there by now."""
+
+    def fits(self, history: Sequence[ChatTurn]) -> bool:
+        return True
+
+    async def commit(self, rewrite: Rewrite) -> bool:
+        session = self._store._sessions.setdefault(self.session_id, self._session)
+        if not self.fits(session.turns):
+            return False
+        session.turns = rewrite.apply(session.turns)
+        session.tokens = sum(self._store._policy.weigh(turn) for turn in session.turns)
+        return True
+
+
+class _ByHead(_Unchecked):
+    """Commits if the first turn is the one that was read."""
+
+    def fits(self, history: Sequence[ChatTurn]) -> bool:
+        return bool(history) and history[0].turn_id == self._session.turns[0].turn_id
+
+
+class _FromSnapshot(_Unchecked):
+    """Writes back what was read, with the summary."""
+
+    async def read(self) -> Sequence[ChatTurn]:
+        self.snapshot = await super().read()
+        return self.snapshot
+
+    async def commit(self, rewrite: Rewrite) -> bool:
+        self._session.turns = rewrite.apply(self.snapshot)
+        return True
+
+
+class _Unclaimed(_Compressible):
+    """Does not look whether another is at it."""
+
+    async def claim(self, owner: str) -> bool:  # noqa: ARG002
+        return True
+
+
+class _WithCompressible(InMemorySessionStore):
+    kind: type[_Compressible]
+
+    async def append(self, session_id: str, *turns: ChatTurn) -> None:
+        self._check_open("append")
+        session_id = guards.identifier("append", "session_id", session_id)
+        if self._policy.due(self._store(session_id, guards.turns("append", turns))):
+            await self._compressions.run(self.kind(self, session_id))
+
+
+@sessions("SES-017", "CMP-020")
+class CommitUnchecked(_WithCompressible):
+    kind = _Unchecked
+
+
+@sessions("CMP-020")
+class CommitByTheHead(_WithCompressible):
+    kind = _ByHead
+
+
+@sessions("CMP-020")
+class CommitFromASnapshot(_WithCompressible):
+    kind = _FromSnapshot
+
+
+@sessions("CMP-021")
+class CompressesTwiceAtOnce(_WithCompressible):
+    kind = _Unclaimed
+
+
+@sessions("CMP-019")
+class LocksWhileItSummarizes(InMemorySessionStore):
+    async def append(self, session_id: str, *turns: ChatTurn) -> None:
+        if not hasattr(self, "lock"):
+            self.lock = asyncio.Lock()
+        async with self.lock:
+            await super().append(session_id, *turns)
+
+
+@sessions("CMP-022")
+class CancelledIsFailed(InMemorySessionStore):
+    async def append(self, session_id: str, *turns: ChatTurn) -> None:
+        try:
+            await super().append(session_id, *turns)
+        except asyncio.CancelledError:
+            session = self._sessions[session_id]
+            session.turns = session.turns[-2:]
+            raise
 
 
 @preferences("PRE-004")
