@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -23,9 +24,15 @@ examples:
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(pytest.ExitCode.USAGE_ERROR, f"{self.prog}: {message}\n")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the checks; the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m conformance",
         description="Check agent-memory backends against the contract, clause by clause.",
         epilog=_EPILOG,
@@ -48,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _pytest_arguments(chosen: argparse.Namespace) -> list[str]:
     here = Path.cwd()
     # The kit's own settings, so that those of the folder it is called from change nothing.
-    settings = ["-c", str(CHECKS / "pytest.ini"), f"--rootdir={here}", "-p", "no:cacheprovider"]
+    settings = ["-c", str(CHECKS.with_name("kit.ini")), f"--rootdir={here}", "-p", "no:cacheprovider"]
     backends = [part for name in chosen.backend or [] for part in ("--backend", name)]
     seed = [f"--hypothesis-seed={chosen.seed}"] if chosen.seed is not None else []
     report = [f"--conformance-report={chosen.report}"] if chosen.report else []

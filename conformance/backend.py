@@ -53,19 +53,21 @@ class Claims:
 
     Args:
         layers: The stores that it has.
-        max_id_length: Longest session and user id, in code points.
-        max_text_bytes: Longest content of a turn and summary of an episode, in bytes of UTF-8.
+        max_id_length: Longest id of any kind, in code points; at least 64.
+        max_text_bytes: Longest content of a turn and summary of an episode, in bytes of UTF-8; at least 8192.
         max_key_length: Code points to which preference keys are cut.
         max_value_length: Code points to which preference values are cut.
         max_dimension: Largest dimension of an embedding.
         nul: NUL characters in texts come back; otherwise they are refused.
         ttl: Resolution of the time to live, in seconds; `None` if sessions do not expire.
-        idempotent: For how many later turns a turn sent again is recognized; `None` if it is not.
+        idempotent: For how many later turns a turn sent again is recognized, at least 100: fewer protect
+            nobody. `None` if it is not.
         atomic_batches: An append of several turns is one write.
         compresses: Sessions are compressed under the policy of the context.
         watermark: By tokens too, not by count only.
         compress_late: Compression may end after the append that triggered it has returned.
         traces: Outcomes of compressions are reported to `ctx.trace`.
+        injected_clock: Time comes from `ctx.now`, so that checks can move it.
         snapshot: `all` shows the preferences of one instant.
         persistent: What is stored outlives the store object.
         residue: `residue` shows whatever is left in raw storage.
@@ -88,6 +90,7 @@ class Claims:
     watermark: bool = False
     compress_late: bool = False
     traces: bool = False
+    injected_clock: bool = False
     snapshot: bool = False
     persistent: bool = False
     residue: bool = False
@@ -95,10 +98,16 @@ class Claims:
     shared: bool = False
     durable: bool = False
 
+    def __post_init__(self) -> None:
+        for name, least in (("max_id_length", 64), ("max_text_bytes", 8192), ("idempotent", 100)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"Claims: {name}={value} is below {least}, the least to check")
+
     def makes(self, claim: str) -> bool:
-        """Whether the claim of this name is made."""
-        value = getattr(self, claim)
-        return value is not None and value is not False
+        """Whether the claim of this name is made; `a+b` is made if both are."""
+        values = [getattr(self, name) for name in claim.split("+")]
+        return all(value is not None and value is not False for value in values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,8 +238,9 @@ def resolve(name: str) -> Backend:
         module, attribute = f"conformance.backends.{name}", "BACKEND"
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UnknownBackend(f"no backend {name!r}: {error}") from error
+    except Exception as error:
+        # Whatever a module of somebody else raises while it is imported.
+        raise UnknownBackend(f"no backend {name!r}: {type(error).__name__}: {error}") from error
     if not isinstance(found, Backend):
         raise UnknownBackend(f"no backend {name!r}: {attribute} is not decorated with @backend")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
@@ -9,6 +10,8 @@ import pytest
 
 from conformance.backend import ErrorClass
 from memcore.errors import shown
+
+_ACCIDENTS = (AssertionError, AttributeError, NameError)
 
 
 class Violation(AssertionError):
@@ -22,11 +25,9 @@ class Violation(AssertionError):
     """
 
     def __init__(self, clause: str, what: str, expected: object, got: object) -> None:
-        super().__init__(f"{clause}: {what}\n  expected: {_long(expected)}\n  got:      {_long(got)}")
+        shown, seen = _told_apart(_long(expected), _long(got))
+        super().__init__(f"{clause}: {what}\n  expected: {shown}\n  got:      {seen}")
         self.clause = clause
-        self.what = what
-        self.expected = _long(expected)
-        self.got = _long(got)
 
 
 def expect(clause: str, what: str, got: object, expected: object) -> None:
@@ -51,6 +52,9 @@ async def expect_error(
     """Make a call that has to fail with an error of this class."""
     try:
         result = await call()
+    except _ACCIDENTS:
+        # Not a refusal, whatever `classify` makes of it.
+        raise
     except Exception as error:
         found = classify(error)
         if found != expected:
@@ -71,7 +75,15 @@ def violations(error: BaseException | None) -> list[Violation]:
         return [error]
     if isinstance(error, BaseExceptionGroup):
         return [violation for inner in error.exceptions for violation in violations(inner)]
-    return []
+    # What a backend raises while it closes must not hide why it was closed.
+    return violations(error.__context__) if error is not None else []
+
+
+def _told_apart(expected: str, got: str) -> tuple[str, str]:
+    """Texts that look the same, in escapes."""
+    if unicodedata.normalize("NFC", expected) != unicodedata.normalize("NFC", got):
+        return expected, got
+    return ascii(expected), ascii(got)
 
 
 def _long(value: object) -> str:

@@ -6,6 +6,7 @@ It does nothing in a session that neither gives `--backend` nor collects a check
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
@@ -23,19 +24,22 @@ from conformance.world import World
 CHECKS = Path(__file__).with_name("clauses")
 _RUN = pytest.StashKey[Run]()
 
-INTERRUPTED, INTERNAL_ERROR, KIT_FAILED = 2, 3, 3
+KIT_FAILED = 3
+_WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance", "memcore: conformance of agent-memory backends")
     group.addoption(
         "--backend",
+        dest="conformance_backends",
         action="append",
         metavar="NAME",
         help=f"backend to check: {', '.join(BUILT_IN)}, or package.module:OBJECT; repeatable (default: all)",
     )
     group.addoption(
         "--level",
+        dest="conformance_level",
         type=int,
         default=4,
         choices=(1, 2, 3, 4),
@@ -53,15 +57,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "clause(*ids): the clauses of the contract that a check speaks for")
     config.addinivalue_line("markers", "needs(*claims): claims without which a check does not apply")
-    if config.getoption("backend") is None:
+    if config.getoption("conformance_backends") is None:
         return
+    if config.getoption("numprocesses", None):
+        raise pytest.UsageError("checks of backends do not run under xdist yet; leave out -n")
     _begin(config)
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = [str(CHECKS)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "world" in metafunc.fixturenames:
+    if "world" in metafunc.fixturenames and metafunc.definition.path.is_relative_to(CHECKS):
         backends = _begin(metafunc.config).backends
         names = [backend.name for backend in backends]
         metafunc.parametrize("world", backends, indirect=True, ids=names)
@@ -103,10 +109,11 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    backend = _backend(item)
-    if backend is None or _RUN not in item.config.stash or not (report.when == "call" or not report.passed):
+    run, backend = item.config.stash.get(_RUN, None), _backend(item)
+    if run is not None and backend is None and report.failed:
+        run.others_failed = True
+    if run is None or backend is None or not (report.when == "call" or not report.passed):
         return report
-    run = item.config.stash[_RUN]
     written = run.worlds[backend.name].program
     for clause, verdict, message in _read(item, report, call, written.unopened):
         program = tuple(written.lines) if verdict is not Verdict.PASS else ()
@@ -130,10 +137,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if _RUN not in session.config.stash or session.config.option.collectonly:
         return
     run = session.config.stash[_RUN]
-    if not run.worlds or exitstatus in (INTERRUPTED, INTERNAL_ERROR):
-        # Cut short: the record has no footer, so nobody takes it for a whole one.
+    cut_short = session.shouldfail or session.shouldstop or exitstatus not in _WHOLE
+    if not run.worlds or cut_short:
+        # The record has no footer, so nobody takes it for a whole one.
         return
-    session.exitstatus = run.finish()
+    status = run.finish()
+    # Tests that are not of the kit keep their say, should they run in the same session.
+    session.exitstatus = max(status, 1) if run.others_failed else status
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -161,15 +171,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _begin(config: pytest.Config) -> Run:
     """The run of this session, begun when it is first asked for."""
     if _RUN not in config.stash:
-        backends = _resolved(config.getoption("backend") or BUILT_IN)
+        backends = _resolved(config.getoption("conformance_backends") or BUILT_IN)
         default = config.rootpath / "reports" / f"conformance-{_file_name(backends.values())}.jsonl"
         report = config.getoption("conformance_report") or default
-        level = config.getoption("level")
+        level = config.getoption("conformance_level")
         config.stash[_RUN] = Run(backends, level=level, seed=_seed(config), report=report)
     return config.stash[_RUN]
 
 
 def _resolved(names: Iterable[str]) -> dict[str, Backend]:
+    # As `python -m` does it, so that a module of the folder one is in is found.
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
     try:
         backends = {name: resolve(name) for name in names}
     except UnknownBackend as error:
@@ -187,6 +200,8 @@ def _file_name(backends: Iterable[Backend]) -> str:
 def _seed(config: pytest.Config) -> int:
     """The seed that was given to Hypothesis, or a new one that is given to it."""
     given = config.getoption("hypothesis_seed", None)
+    if given is not None and not str(given).isdecimal():
+        raise pytest.UsageError(f"the seed {given!r} is not a whole number")
     seed = random.SystemRandom().randrange(2**32) if given is None else int(given)
     config.option.hypothesis_seed = str(seed)
     return seed
@@ -234,7 +249,9 @@ def _read(
         # The first id of a check is the one for which it was written.
         return [(ids[0], Verdict.FAIL, f"{type(error).__name__}: {error}")]
     broken = {violation.clause: str(violation) for violation in found}
-    broken.setdefault(ids[0], str(found[0]))
+    if not set(broken) & set(ids):
+        # A clause of another check: this one did not get to what it is for.
+        broken[ids[0]] = str(found[0])
     return [(clause, Verdict.FAIL, message) for clause, message in broken.items()]
 
 

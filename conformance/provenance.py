@@ -16,12 +16,13 @@ from typing import Literal, TypeAlias
 from memcore import ChatTurn
 
 Behaviour: TypeAlias = Literal[
-    "works", "raises", "cancels", "hangs", "blank", "invisible", "surrogate", "none", "bytes", "long"
+    "works", "raises", "cancels", "hangs", "empty", "blank", "invisible", "surrogate", "none", "bytes", "long"
 ]
 FAILURES: tuple[Behaviour, ...] = (
     "raises",
     "cancels",
     "hangs",
+    "empty",
     "blank",
     "invisible",
     "surrogate",
@@ -29,13 +30,17 @@ FAILURES: tuple[Behaviour, ...] = (
     "bytes",
 )
 UNUSABLE: dict[Behaviour, object] = {
+    "empty": "",
     "blank": " \n\t ",
     "invisible": "\u200b\u2060\ufeff\u3164",
     "surrogate": "half \ud83d",
     "none": None,
     "bytes": b"summary",
 }
-_TOKEN = re.compile(r"§(\d+)§")
+LONG = 5000
+"""Characters that a long summary has too many."""
+_SUMMARY = re.compile(r"[^§]{0,64}§(\d+)§…*")
+"""A prefix and one token, with what makes it long, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class Ledger:
             return UNUSABLE[behaviour]  # type: ignore[return-value]  # what a bad summarizer gives
         self._covered.append(self.order(turns))
         token = f"§{len(self._covered) - 1}§"
-        return token + "…" * 1000 if behaviour == "long" else token
+        return token + "…" * LONG if behaviour == "long" else token
 
     def order(self, history: Iterable[ChatTurn]) -> tuple[str, ...]:
         """Contents of all messages that a history stands for, oldest first."""
@@ -77,8 +82,8 @@ class Ledger:
         """Contents that one turn stands for: its own, or those behind the token of a summary."""
         if turn.kind == "message":
             return (turn.content,)
-        token = _TOKEN.search(turn.content)
-        # A summary that is not the ledger's stands for nothing that could be accounted for.
+        token = _SUMMARY.fullmatch(turn.content)
+        # A summary that is not one of the ledger's stands for nothing that could be accounted for.
         return self._covered[int(token[1])] if token else (f"unknown summary {turn.content!r}",)
 
 

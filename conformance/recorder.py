@@ -10,8 +10,10 @@ from typing import Any
 from memcore import ChatTurn, Episode
 from memcore.errors import shown
 
-HANG_SECONDS = 60.0
+HANG_SECONDS = 30.0
 """A call that takes longer has failed: far above the 10 s after which a store has to give up."""
+MAX_HANGS = 3
+"""A backend of which so many calls hung is not called any more."""
 
 
 class Hang(AssertionError):
@@ -24,11 +26,13 @@ class Program:
     Args:
         lines: One call each, as one would write it.
         succeeded: How often each kind of operation returned without an error.
+        hangs: How many calls did not return.
         unopened: Why the backend could not be opened, if that is where the check ended.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.hangs = 0
         self.unopened: BaseException | None = None
         self.succeeded: Counter[str] = Counter()
 
@@ -56,6 +60,8 @@ class Recorder:
 
         async def call(*args: object, **kwargs: object) -> object:
             text = f"{self._name}.{method}({_arguments(args, kwargs)})"
+            if self._program.hangs >= MAX_HANGS:
+                raise Hang(f"{text} was not made: {MAX_HANGS} calls of this backend hung before")
             self._program.lines.append(text)
             at = len(self._program.lines) - 1
             try:
@@ -63,6 +69,7 @@ class Recorder:
                     result = await original(*args, **kwargs)
             except Exception as error:
                 if limit.expired():
+                    self._program.hangs += 1
                     raise Hang(f"{text} did not return within {HANG_SECONDS:g} s") from error
                 self._note(at, text, f"raised {type(error).__name__}: {error}")
                 raise

@@ -43,6 +43,7 @@ class Run:
         )
         self.worlds: dict[str, World] = {}
         self.judgements: list[Judgement] = []
+        self.others_failed = False
         self._results: dict[tuple[str, str], list[Result]] = {}
         self._servers = ExitStack()
         self._log: EventLog | None = None
@@ -57,7 +58,7 @@ class Run:
         running = {kind: self._servers.enter_context(SERVICES[kind]()) for kind in kinds}
         for backend in self.backends:
             servers = {kind: running[kind] for kind in backend.servers}
-            self.worlds[backend.name] = World(backend, servers)
+            self.worlds[backend.name] = World(backend, servers, self.seed)
         self._log = EventLog(self.report)
         self._log.header(
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),

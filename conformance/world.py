@@ -116,14 +116,17 @@ class World:
     Args:
         backend: Which.
         servers: The servers that run for it.
+        seed: Of every random choice of the run.
         run: Opens every namespace of this run.
     """
 
     backend: Backend
     servers: dict[str, Server]
+    seed: int
     run: str = field(default_factory=lambda: f"memcore-{uuid4().hex[:8]}")
     program: Program = field(default_factory=Program)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
+    _opened: bool | None = None
 
     @property
     def claims(self) -> Claims:
@@ -146,9 +149,19 @@ class World:
         try:
             stores = await opening.__aenter__()
         except Exception as error:
-            # The checks could not begin, which is not the same as a promise that was broken.
-            self.program.unopened = error
+            if not await self._opens_at_all():
+                # The check could not begin, which is not the same as a promise that was broken.
+                self.program.unopened = error
             raise
         async with AsyncExitStack() as stack:
             stack.push_async_exit(opening)
             yield Kit(self.backend, ctx, stores, ledger, events, self.program)
+
+    async def _opens_at_all(self) -> bool:
+        if self._opened is None:
+            try:
+                async with self.backend.open(Context(namespace=self.namespace(), servers=self.servers)):
+                    self._opened = True
+            except Exception:
+                self._opened = False
+        return self._opened

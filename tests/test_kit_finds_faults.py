@@ -9,16 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.wrong_backends import WRONG
+from tests.wrong import WRONG, compressing_stores, other_stores, session_stores
 
+MODULES = (session_stores, compressing_stores, other_stores)
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_all_of_them_are_there() -> None:
+    """Every module has registered its backends, each at the place where the kit will look for it."""
+    places = {wrong.place.partition(":")[0] for wrong in WRONG.values()}
+    assert places == {module.__name__ for module in MODULES}
+    assert len(WRONG) >= 50
 
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
     """Verdict for each name and clause, of one run of all of them."""
     report = tmp_path_factory.mktemp("wrong") / "record.jsonl"
-    chosen = [part for name in WRONG for part in ("--backend", f"tests.wrong_backends:{name}")]
+    chosen = [part for wrong in WRONG.values() for part in ("--backend", wrong.place)]
     command = [sys.executable, "-m", "conformance", "--seed", "1", "--report", str(report), *chosen]
     # Without the long explorations: a fault that is named has an example of its own.
     done = subprocess.run(
@@ -40,8 +48,8 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_backend_fails_where_it_is_wrong(name: str, verdicts: dict[tuple[str, str], str]) -> None:
     """Every clause that names its fault fails."""
-    seen = {clause: verdicts[name, clause] for clause in WRONG[name]}
-    assert seen == dict.fromkeys(WRONG[name], "fail")
+    seen = {clause: verdicts[name, clause] for clause in WRONG[name].clauses}
+    assert seen == dict.fromkeys(WRONG[name].clauses, "fail")
 
 
 @pytest.mark.parametrize("name", [name for name in WRONG if not name.startswith(("NO_", "ONE_"))])

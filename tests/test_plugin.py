@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import conformance
+
 BACKENDS = """
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -135,7 +137,7 @@ def test_a_store_that_always_raises_fails(folder: Path) -> None:
     ("name", "check", "words"),
     [
         ("UNOPENED", "test_the_last_set_wins", "cannot open"),
-        ("GOOD", "test_the_last_set_wins", "no check of this clause ran"),
+        ("GOOD", "test_the_last_set_wins", "no check ran of"),
         ("NOTHING", "test_namespaces", "nothing was asked"),
     ],
 )
@@ -163,6 +165,56 @@ def test_an_unknown_backend_exits_with_4(folder: Path, name: str) -> None:
     assert done.returncode == 4
     assert f"no backend '{name}'" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("options", [["--level", "9"], ["--seed", "abc"]])
+def test_wrong_options_exit_with_4(folder: Path, options: list[str]) -> None:
+    """As all wrong usage does, and never with what says that something was judged."""
+    assert run(folder, "--backend", "mine:GOOD", *options).returncode == 4
+
+
+def test_a_module_that_breaks_exits_with_4(folder: Path) -> None:
+    """What it raises while it is imported stands in one sentence."""
+    (folder / "broken.py").write_text("raise RuntimeError('half written')", encoding="utf-8")
+    done = run(folder, "--backend", "broken:BACKEND")
+    assert done.returncode == 4
+    assert "half written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_claims_that_protect_nobody_are_refused(folder: Path) -> None:
+    """A retry window of 5 cannot be checked, and the claim says so."""
+    (folder / "small.py").write_text(
+        f"{BACKENDS}\nTINY = made(InMemoryPreferenceStore, idempotent=5)", encoding="utf-8"
+    )
+    done = run(folder, "--backend", "small:TINY")
+    assert done.returncode == 4
+    assert "idempotent=5 is below 100" in done.stderr
+
+
+def test_a_dimension_that_is_not_opened_is_a_broken_promise(folder: Path) -> None:
+    """Where a plain opening works, refusing what is claimed fails the clause, and is not unknown."""
+    source = """
+from memcore import InMemoryEpisodicStore
+
+@backend("low", Claims(layers=frozenset({"episodes"})))
+async def LOW(ctx):
+    if ctx.dimension > 2000:
+        raise OSError("too many")
+    async with InMemoryEpisodicStore(model=ctx.model, dimension=ctx.dimension) as store:
+        yield Stores(episodes=store)
+"""
+    (folder / "low.py").write_text(BACKENDS + source, encoding="utf-8")
+    done = run(folder, "--backend", "low:LOW", "-k", "dimensions_up_to")
+    assert done.returncode == 1
+    assert "EPI-016 dimensions: FAIL" in done.stdout
+
+
+def test_stopping_at_the_first_failure_leaves_no_footer(folder: Path) -> None:
+    """`-x` cuts a run short."""
+    done = run(folder, "--backend", "mine:WRONG", "-x")
+    assert done.returncode == 1
+    assert "footer" not in {event["event"] for event in record(folder)}
 
 
 def test_a_run_that_is_interrupted_has_no_footer(folder: Path) -> None:
@@ -195,6 +247,33 @@ def test_pytest_alone_is_enough(pytester: pytest.Pytester) -> None:
     done = pytester.runpytest_subprocess("--backend", "mine:GOOD", "--level", "1", "-p", "no:valkey")
     assert done.ret == 0
     done.stdout.fnmatch_lines(["*InMemoryPreferenceStore: all 16 clauses hold*", "record: *reports*.jsonl"])
+
+
+def test_tests_beside_the_checks_keep_their_say(pytester: pytest.Pytester) -> None:
+    """A test of the project that fails in the same session is not covered up."""
+    pytester.makepyfile(mine=BACKENDS, test_own="def test_own(): raise AssertionError")
+    checks = str(Path(conformance.__file__).with_name("clauses"))
+    arguments = ("test_own.py", checks, "--backend", "mine:GOOD", "--level", "1", "-p", "no:valkey")
+    assert pytester.runpytest_subprocess(*arguments).ret == 1
+
+
+def test_a_fixture_of_the_same_name_is_left_alone(pytester: pytest.Pytester) -> None:
+    """A project may call a fixture `world` without meaning ours."""
+    pytester.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.fixture
+        def world():
+            return "hello"
+
+        def test_own(world):
+            assert world == "hello"
+        """
+    )
+    done = pytester.runpytest_subprocess("-p", "no:valkey")
+    done.assert_outcomes(passed=1)
+    assert not (pytester.path / "reports").exists()
 
 
 def test_a_project_that_does_not_ask_notices_nothing(pytester: pytest.Pytester) -> None:

@@ -20,6 +20,7 @@ CLAIMS = Claims(
     compresses=True,
     watermark=True,
     traces=True,
+    injected_clock=True,
     snapshot=True,
 )
 

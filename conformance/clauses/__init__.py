@@ -11,8 +11,8 @@ needs = pytest.mark.needs
 """Claims without which a check does not apply, besides those of its clauses."""
 
 EXAMPLES = settings(
-    max_examples=60,
-    stateful_step_count=30,
+    max_examples=80,
+    stateful_step_count=20,
     deadline=None,
     # What was found before is found again by its seed; a database would make runs differ.
     database=None,

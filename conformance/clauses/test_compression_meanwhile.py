@@ -17,7 +17,7 @@ from memcore import ChatTurn, CountPolicy
 
 pytestmark = pytest.mark.asyncio
 
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 3.0
 """A call that is held up by the summarizer never ends by itself; one that is not ends long before this."""
 TURNS = numbered(5)
 
@@ -70,12 +70,13 @@ async def _meanwhile(world: World, clause_id: str) -> AsyncIterator[Meanwhile]:
 
 
 @clause("SES-017")
-@needs("compresses")
 async def test_clear_is_not_undone(world: World) -> None:
     """A session that was cleared while its summary was written stays empty and is not listed."""
     async with _meanwhile(world, "SES-017") as at_gate:
         await _in_time("SES-017", "clear", at_gate.kit.sessions.clear("s"))
         await at_gate.let_through()
+        if at_gate.kit.claims.traces:
+            expect("SES-017", "outcomes", at_gate.outcomes, ["discarded"])
         expect("SES-017", "history", await at_gate.kit.sessions.get_history("s"), [])
         expect("SES-017", "list", await at_gate.kit.sessions.list_sessions(), [])
 
@@ -84,7 +85,6 @@ _OTHERS = [user("x"), user("y"), user("z")]
 
 
 @clause("SES-017", "CMP-020")
-@needs("compresses")
 @pytest.mark.parametrize(
     "anew",
     [
@@ -135,7 +135,6 @@ async def test_turns_that_come_meanwhile_are_kept(world: World, count: int) -> N
 
 
 @clause("CMP-021")
-@needs("traces")
 async def test_a_second_compression_is_deferred(world: World) -> None:
     """An append that is due while a summary is written leaves it to that one, and says so."""
     async with _meanwhile(world, "CMP-021") as at_gate:
@@ -148,17 +147,15 @@ async def test_a_second_compression_is_deferred(world: World) -> None:
 
 
 @clause("CMP-022")
-@needs("compresses")
 async def test_a_cancelled_append_drops_nothing(world: World) -> None:
     """Cancelled while its summary is written it ends cancelled; its turns are whole, and compressed later."""
     async with _meanwhile(world, "CMP-022") as at_gate:
         kit = at_gate.kit
-        if kit.claims.compress_late:
-            await at_gate.let_through()
-            pytest.skip("the append does not wait for its compression")
+        # One that compresses late has returned by now, and is not cancelled any more.
         at_gate.waiting.cancel()
         await asyncio.wait([at_gate.waiting], timeout=PATIENCE_SECONDS)
-        expect("CMP-022", "whether the append was cancelled", at_gate.waiting.cancelled(), True)
+        cancelled = at_gate.waiting.cancelled() or kit.claims.compress_late
+        expect("CMP-022", "whether the append was cancelled", cancelled, True)
         expect("CMP-022", "history", await kit.order("s"), marks(0, 5))
         dropped = [name for event in kit.events for name in event.dropped]
         expect("CMP-022", "dropped turns", dropped, [])

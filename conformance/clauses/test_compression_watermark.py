@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -70,6 +71,18 @@ async def test_one_token_more_is_compressed(world: World, weights: tuple[int, ..
 
 
 @clause("CMP-004", "CMP-005")
+async def test_the_tool_name_counts(world: World) -> None:
+    """A tool name takes tokens as a content does: with it the history is at the bound, and then above it."""
+    for extra, calls in ((0, 0), (1, 1)):
+        async with world.open(policy=POLICY) as kit:
+            await kit.append("s", weighing(400, 0))
+            turn = replace(weighing(250, 1), tool_name="t" * (100 + extra))
+            await kit.append("s", turn)
+            named = "CMP-005" if calls else "CMP-004"
+            expect(named, f"calls at {HIGH + extra} tokens", len(kit.ledger.calls), calls)
+
+
+@clause("CMP-004", "CMP-005")
 async def test_the_summary_counts(world: World) -> None:
     """After a compression the history is filled to exactly 75 %, summary included; one more fires."""
     async with world.open(policy=POLICY) as kit:
@@ -81,7 +94,7 @@ async def test_the_summary_counts(world: World) -> None:
         expect("CMP-005", "calls above 75 % with a summary", len(kit.ledger.calls), 2)
 
 
-@clause("CMP-006", "CMP-017")
+@clause("CMP-006")
 async def test_a_turn_over_the_budget_stays(world: World) -> None:
     """It stays verbatim, everything else is compressed, the outcome says irreducible; later it leaves."""
     async with world.open(policy=POLICY) as kit:
@@ -90,8 +103,9 @@ async def test_a_turn_over_the_budget_stays(world: World) -> None:
         expect("CMP-006", "messages after the summary", history[1:], turns[2:])
         covered = [turn.content for turn in turns[:2]]
         expect("CMP-006", "covered", list(kit.ledger.covers(history[0])), covered)
-        flags = [(event.status, event.irreducible) for event in kit.events if event.status == "compressed"]
-        expect("CMP-017", "outcomes", flags, [("compressed", True)])
+        if kit.claims.traces:
+            flags = [(event.status, event.irreducible) for event in kit.events]
+            expect("CMP-006", "outcomes", flags, [("compressed", True)])
         await kit.append("s", weighing(20, 1000))
         tokens = await _tokens(kit)
         expect_that("CMP-006", "tokens later", tokens <= LOW, expected=f"at most {LOW}", got=tokens)
@@ -123,7 +137,6 @@ async def test_a_summary_over_the_budget_is_a_failure(world: World) -> None:
         kit.ledger.behave.append("long")
         turns = await _fill(kit, 200, 200, 200, 200)
         expect("CMP-007", "history", await kit.sessions.get_history("s"), turns[2:])
-        expect("CMP-007", "outcomes", [event.status for event in kit.events], ["truncated"])
 
 
 _WEIGHTS = st.lists(st.integers(5, 900) | st.integers(5, 60), min_size=1, max_size=30)

@@ -60,6 +60,29 @@ async def test_what_was_remembered_comes_back(world: World) -> None:
         expect("EPI-001", "zones of creation times", zones, {timedelta(0)})
 
 
+@clause("EPI-001", "EPI-011")
+async def test_hostile_session_and_episode_ids_come_back(world: World) -> None:
+    """Ids that careless stores strip, cut or unify are ids of their own, the longest among them."""
+    names = [*(name for name in IDS if len(name) <= world.claims.max_id_length), longest_id(world.claims)]
+    names.append(names[-1][:-1])
+    async with world.open() as kit:
+        for name in names:
+            await kit.episodes.remember(Episode("u", name, "x", X, episode_id=name))
+        found = await kit.episodes.recall("u", X, len(names) + 1)
+        got = [(item.session_id, item.episode_id) for item in found]
+        expect("EPI-001", "sessions and ids", got, [(name, name) for name in names])
+
+
+@clause("EPI-001")
+async def test_the_largest_summary_comes_back(world: World) -> None:
+    """A summary of exactly the text limit comes back whole."""
+    text = "会" * (world.claims.max_text_bytes // 3)
+    async with world.open() as kit:
+        await kit.episodes.remember(episode(text, X))
+        got = [(len(item.summary), item.summary == text) for item in await kit.episodes.recall("u", X)]
+        expect("EPI-001", "length and equality", got, [(len(text), True)])
+
+
 @clause("EPI-001")
 async def test_the_store_dates_what_has_no_date(world: World) -> None:
     """Without a creation time the store's clock gives one, aware and in UTC."""
@@ -99,11 +122,11 @@ async def test_never_fewer_than_there_are(world: World, k: int) -> None:
 
 
 @clause("EPI-003")
-@pytest.mark.parametrize("k", [39, 40, 41, 100, 250])
+@pytest.mark.parametrize("k", [39, 40, 41, 100, 299, 300])
 async def test_large_k_is_served(world: World, k: int) -> None:
-    """Where a user has 250 episodes, k of them come, beyond what an index looks at by default."""
+    """Where a user has 300 episodes, k of them come, beyond what an index looks at by default."""
     async with world.open() as kit:
-        for n in range(250):
+        for n in range(300):
             await kit.episodes.remember(episode(f"e{n}", at_angle(n / 2)))
         expect("EPI-003", f"recall of {k}", len(await kit.episodes.recall("u", X, k)), k)
 
@@ -151,6 +174,7 @@ async def test_the_score_is_the_cosine(world: World, angle: float) -> None:
         for length in (1.0, 1e-3, 1e4):
             query = [length * value for value in X]
             scores = [item.score for item in await kit.episodes.recall("u", query)]
+            expect("EPI-006", "number of scores", len(scores), 3)
             fine = all(abs(score - math.cos(math.radians(angle))) <= TOLERANCE for score in scores)
             expect_that(
                 "EPI-006", f"scores at {angle}°", fine, expected=math.cos(math.radians(angle)), got=scores
@@ -168,7 +192,9 @@ async def test_scores_of_random_vectors(world: World) -> None:
         for n, vector in enumerate(vectors):
             await kit.episodes.remember(episode(f"{n}", vector))
         for query in vectors[:20]:
-            for item in await kit.episodes.recall("u", query, 200):
+            found = await kit.episodes.recall("u", query, 200)
+            expect("EPI-006", "number of scores", len(found), 200)
+            for item in found:
                 exact = cosine(vectors[int(item.summary)].tolist(), query.tolist())
                 fine = abs(item.score - exact) <= TOLERANCE and -1.0 <= item.score <= 1.0
                 expect_that("EPI-006", "score", fine, expected=exact, got=item.score)
@@ -260,6 +286,19 @@ async def test_forget_removes_a_user(world: World) -> None:
         expect("EPI-013", "recall of another", len(await recalled(kit, X, user_id="v")), 5)
         await kit.episodes.remember(episode("anew", X, episode_id="e0"))
         expect("EPI-013", "recall of an old id", await recalled(kit, X), ["anew"])
+
+
+@clause("EPI-013")
+async def test_forget_touches_its_user_alone(world: World) -> None:
+    """Users of hostile ids are forgotten one by one; the others are whole at every step."""
+    users = [name for name in IDS if len(name) <= world.claims.max_id_length]
+    async with world.open() as kit:
+        for name in users:
+            await kit.episodes.remember(episode("x", X, user_id=name))
+        for n, name in enumerate(users):
+            expect("EPI-013", f"forgotten of {name!r}", await kit.episodes.forget(name), 1)
+            left = [other for other in users[n + 1 :] if not await recalled(kit, X, user_id=other)]
+            expect("EPI-013", f"others that lost theirs with {name!r}", left, [])
 
 
 @clause("EPI-014")

@@ -19,24 +19,34 @@ VECTOR = (1.0,) + (0.0,) * 7
 
 async def _use(kit: Kit, mark: str) -> None:
     """One write to each store that there is."""
-    if kit.stores.sessions is not None:
+    if "sessions" in kit.claims.layers:
         await kit.append("s", user(mark))
-    if kit.stores.preferences is not None:
+    if "preferences" in kit.claims.layers:
         await kit.preferences.set("u", "k", mark)
-    if kit.stores.episodes is not None:
+    if "episodes" in kit.claims.layers:
         await kit.episodes.remember(Episode("u", "s", mark, VECTOR))
 
 
 async def _seen(kit: Kit) -> list[object]:
     """What reads find of `_use`."""
     seen: list[object] = []
-    if kit.stores.sessions is not None:
+    if "sessions" in kit.claims.layers:
         seen += [await kit.contents("s"), [row.session_id for row in await kit.sessions.list_sessions()]]
-    if kit.stores.preferences is not None:
+    if "preferences" in kit.claims.layers:
         seen += [await kit.preferences.get("u", "k")]
-    if kit.stores.episodes is not None:
+    if "episodes" in kit.claims.layers:
         seen += [[item.summary for item in await kit.episodes.recall("u", VECTOR)]]
     return seen
+
+
+async def _remove(kit: Kit) -> None:
+    """All that `_use` wrote."""
+    if "sessions" in kit.claims.layers:
+        await kit.sessions.clear("s")
+    if "preferences" in kit.claims.layers:
+        await kit.preferences.forget("u")
+    if "episodes" in kit.claims.layers:
+        await kit.episodes.forget("u")
 
 
 @clause("INF-001")
@@ -45,9 +55,13 @@ async def test_nothing_is_left_running(world: World) -> None:
     before = asyncio.all_tasks()
     async with world.open(policy=CountPolicy(4, 2), summarizer_timeout=0.05) as kit:
         await _use(kit, "x")
-        if kit.stores.sessions is not None:
+        if "sessions" in kit.claims.layers:
             kit.ledger.behave += ["works", "hangs"]
-            await asyncio.gather(*(kit.append(f"s{n % 3}", turn) for n, turn in enumerate(numbered(30))))
+            for n, turn in enumerate(numbered(30)):
+                await kit.append(f"s{n % 3}", turn)
+    # A task that was told to stop needs some turns of the loop to do so.
+    for _ in range(20):
+        await asyncio.sleep(0)
     left = [task.get_name() for task in asyncio.all_tasks() - before]
     expect("INF-001", "tasks after closing", left, [])
 
@@ -62,6 +76,9 @@ async def test_namespaces_are_apart(world: World) -> None:
             expect("INF-002", "a new namespace", await _seen(b), empty)
             await _use(b, "of b")
             of_a, of_b = await _seen(a), await _seen(b)
+            await _remove(b)
+            expect("INF-002", "a namespace that was emptied", await _seen(b), empty)
         renamed = [str(item).replace("of b", "of a") for item in of_b]
         expect("INF-002", "the first namespace", [str(item) for item in of_a], renamed)
         expect("INF-002", "whether the two differ", of_a != of_b, True)
+        expect("INF-002", "the first after the second was emptied", await _seen(a), of_a)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conformance.clauses import clause
+from conformance.clauses import clause, needs
+from conformance.clauses.turns import Clock
 from conformance.expect import expect, expect_that
 from conformance.hostile import IDS, LONE_SURROGATES, NOT_TEXT, TEXTS, bad_ids, longest_id
 from conformance.model import trimmed
@@ -70,6 +71,7 @@ async def test_the_last_set_wins(world: World) -> None:
 async def test_users_are_apart(world: World) -> None:
     """Hostile user ids have preferences of their own; changing and deleting stays within a user."""
     users = [*(name for name in IDS if len(name) <= world.claims.max_id_length), longest_id(world.claims)]
+    users.append(users[-1][:-1])
     values = {name: f"of user {n}" for n, name in enumerate(users)}
     async with world.open() as kit:
         for name in users:
@@ -236,6 +238,19 @@ async def test_forget_removes_a_user(world: World) -> None:
             expect("PRE-010", f"all of {other}", len(await kit.preferences.all(other)), 3)
 
 
+@clause("PRE-003", "PRE-010")
+async def test_forget_touches_its_user_alone(world: World) -> None:
+    """Users of hostile ids are forgotten one by one; the others are whole at every step."""
+    users = [name for name in IDS if len(name) <= world.claims.max_id_length]
+    async with world.open() as kit:
+        for name in users:
+            await kit.preferences.set(name, "k", "v")
+        for n, name in enumerate(users):
+            expect("PRE-010", f"forgotten of {name!r}", await kit.preferences.forget(name), 1)
+            left = [other for other in users[n + 1 :] if await kit.preferences.get(other, "k") is None]
+            expect("PRE-010", f"others that lost theirs with {name!r}", left, [])
+
+
 @clause("PRE-011")
 async def test_updated_at_is_aware_utc(world: World) -> None:
     """It is the present in UTC, and does not go back when the key is set again."""
@@ -251,6 +266,23 @@ async def test_updated_at_is_aware_utc(world: World) -> None:
             later = stamp >= before
             expect_that("PRE-011", "updated_at", later, expected=f"not before {before}", got=stamp)
             before = stamp
+            again = (await kit.preferences.all("u"))["k"].updated_at
+            expect("PRE-011", "updated_at read again", again, stamp)
+
+
+@clause("PRE-011")
+@needs("injected_clock")
+async def test_setting_again_moves_updated_at(world: World) -> None:
+    """The time of a preference is that of its last set, not of its first and not of the reading."""
+    clock = Clock()
+    async with world.open(now=clock) as kit:
+        stamps = []
+        for _ in range(2):
+            await kit.preferences.set("u", "k", "v")
+            stamps.append((await kit.preferences.all("u"))["k"].updated_at)
+            clock.now += 60.0
+        moved = (stamps[1] - stamps[0]).total_seconds()
+        expect("PRE-011", "seconds between two sets", moved, 60.0)
 
 
 @clause("PRE-012")
@@ -275,3 +307,14 @@ async def test_what_was_handed_out_is_the_callers(world: World) -> None:
         handed_out = await kit.preferences.all("u")
         handed_out["smuggled"] = handed_out.pop("k")
         expect("PRE-013", "all", await _values(kit, "u"), {"k": "v"})
+
+
+@clause("PRE-020")
+async def test_another_store_object_finds_everything(world: World) -> None:
+    """An object that is opened later on the same data has every preference."""
+    async with world.open() as kit:
+        for key in ("a", "b"):
+            await kit.preferences.set("u", key, f"value of {key}")
+        before = await kit.preferences.all("u")
+        async with world.open(namespace=kit.ctx.namespace) as later:
+            expect("PRE-020", "all", await later.preferences.all("u"), before)

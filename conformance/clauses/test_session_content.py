@@ -12,7 +12,7 @@ from conformance.clauses.turns import Clock, marks, numbered, user
 from conformance.expect import expect
 from conformance.hostile import LONE_SURROGATES, NOT_TEXT, NUL_TEXTS, TEXTS, texts
 from conformance.world import World
-from memcore import ChatTurn, CountPolicy
+from memcore import MAX_ID_LENGTH, ChatTurn, CountPolicy
 
 pytestmark = pytest.mark.asyncio
 
@@ -59,6 +59,15 @@ async def test_the_largest_text_comes_back(world: World, character: str) -> None
         await kit.append("s", user(text))
         got = [(len(turn.content), turn.content == text) for turn in await kit.sessions.get_history("s")]
         expect("SES-001", f"length and equality of {limit} bytes", got, [(len(text), True)])
+
+
+@clause("SES-001")
+async def test_the_longest_tool_name_comes_back(world: World) -> None:
+    """A tool name of 512 code points, and an empty one, which is not the same as none."""
+    sent = [ChatTurn("assistant", "x", name) for name in ("🔧" * MAX_ID_LENGTH, "", None)]
+    async with world.open() as kit:
+        await kit.append("s", *sent)
+        expect("SES-001", "history", await kit.sessions.get_history("s"), sent)
 
 
 @clause("SES-002")

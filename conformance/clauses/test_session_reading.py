@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from conformance.clauses import clause, needs
@@ -115,8 +117,10 @@ async def test_what_was_handed_out_is_the_callers(world: World) -> None:
     """Emptying and extending lists that were handed out changes nothing that is stored."""
     async with world.open() as kit:
         await kit.append("s", *numbered(3))
-        for read in (kit.sessions.get_history, kit.sessions.get_window):
-            handed_out = await read("s")
+        store = kit.sessions
+        reads = [partial(store.get_window, "s", limit) for limit in (None, 2, 3, 20)]
+        for read in (partial(store.get_history, "s"), *reads):
+            handed_out = await read()
             handed_out.append(user("not stored"))
             del handed_out[0]
         (await kit.sessions.list_sessions()).clear()

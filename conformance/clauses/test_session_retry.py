@@ -29,6 +29,8 @@ async def test_a_turn_sent_again_is_stored_once(world: World) -> None:
         await kit.append("s", replace(first))
         await kit.append("s", second, second)
         expect("SES-027", "contents", await kit.contents("s"), marks(0, 2))
+        ids = [turn.turn_id for turn in await kit.sessions.get_history("s")]
+        expect("SES-027", "turn ids that come back", ids, [first.turn_id, second.turn_id])
 
 
 @clause("SES-027")
@@ -100,3 +102,5 @@ async def test_known_turns_of_a_batch_are_skipped(world: World) -> None:
         await kit.append("s", b, d)
         await kit.append("s", a, b, c, d, e)
         expect("SES-029", "contents", await kit.contents("s"), ["t1", "t3", "t0", "t2", "t4"])
+        await kit.append("s", b, *numbered(2, start=5))
+        expect("SES-029", "end after a known first turn", (await kit.contents("s"))[5:], ["t5", "t6"])

@@ -43,9 +43,15 @@ def summary(backends: Sequence[str], judgements: Sequence[Judgement]) -> list[st
 
 def failures(judgements: Sequence[Judgement]) -> Iterator[str]:
     """Every clause that does not pass although it should, with the promise and what was seen."""
+    unrun: dict[str, list[str]] = {}
     for judgement in judgements:
-        if judgement.verdict in (Verdict.FAIL, Verdict.UNKNOWN, Verdict.NOT_EVALUABLE):
+        if judgement.verdict is Verdict.UNKNOWN and not judgement.results:
+            unrun.setdefault(judgement.backend, []).append(judgement.clause)
+        elif judgement.verdict in (Verdict.FAIL, Verdict.UNKNOWN, Verdict.NOT_EVALUABLE):
             yield from _failure(judgement)
+    for backend, clauses in unrun.items():
+        yield ""
+        yield f"{backend}: no check ran of {', '.join(clauses)}"
 
 
 def _sentence(name: str, judgements: Sequence[Judgement]) -> str:
@@ -70,8 +76,6 @@ def _failure(judgement: Judgement) -> Iterator[str]:
     yield f"{judgement.backend}: {clause.id} {clause.title}: {_WORDS[judgement.verdict]}"
     yield f"  promised: {clause.text}"
     results = [result for result in judgement.results if result.verdict is judgement.verdict]
-    if not results:
-        yield "  no check of this clause ran"
     for result in results[:_SHOWN_RESULTS]:
         yield from _result(result)
     if len(results) > _SHOWN_RESULTS:
