@@ -52,9 +52,11 @@ decide when a session is long enough to be compressed; it is not for billing.
 
 It is calibrated on two tokenizers, cl100k and o200k. On the kinds of text below, each sample is estimated at
 no less than 10 % under and no more than 45 % over the larger of the two counts, so it errs on the safe side.
-Half of the samples set the weights ("fit"); the others only check them ("held out"). Models with other
-tokenizers may count differently, and so may scripts and kinds of text that are not listed. Very short texts
-can be off by a token or two.
+Some of the samples set the weights ("fit"); the others check them ("held out"). These were never fitted, but
+they were looked at while the classes of characters were chosen, so they are not blind. A single text can be
+further off than a sample of its kind. Models with other tokenizers may count differently. Languages and
+scripts that are not listed can be under-counted, some by more than a third, and so can letters at random;
+long rulers of dashes are over-counted. Very short texts can be off by a token or two.
 
 Where an exact count matters, give your own counter, any function from `str` to `int`:
 
