@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from memcore import ChatTurn, Episode
 from memcore.errors import shown
 
+T = TypeVar("T")
 HANG_SECONDS = 30.0
 """A call that takes longer has failed: far above the 10 s after which a store has to give up."""
 MAX_HANGS = 3
@@ -40,6 +42,23 @@ class Program:
         """Forget the calls of an earlier example."""
         self.lines.clear()
 
+    async def in_time(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call that may not hang; after some that did none is made any more.
+
+        Raises:
+            Hang: It did not return, or was not made.
+        """
+        if self.hangs >= MAX_HANGS:
+            raise Hang(f"{what} was not tried: {MAX_HANGS} calls of this backend hung before")
+        try:
+            async with asyncio.timeout(HANG_SECONDS) as limit:
+                return await call()
+        except Exception as error:
+            if not limit.expired():
+                raise
+            self.hangs += 1
+            raise Hang(f"{what} did not return within {HANG_SECONDS:g} s") from error
+
 
 class Recorder:
     """Stands before a store and has its methods.
@@ -60,17 +79,11 @@ class Recorder:
 
         async def call(*args: object, **kwargs: object) -> object:
             text = f"{self._name}.{method}({_arguments(args, kwargs)})"
-            if self._program.hangs >= MAX_HANGS:
-                raise Hang(f"{text} was not made: {MAX_HANGS} calls of this backend hung before")
             self._program.lines.append(text)
             at = len(self._program.lines) - 1
             try:
-                async with asyncio.timeout(HANG_SECONDS) as limit:
-                    result = await original(*args, **kwargs)
+                result = await self._program.in_time(text, partial(original, *args, **kwargs))
             except Exception as error:
-                if limit.expired():
-                    self._program.hangs += 1
-                    raise Hang(f"{text} did not return within {HANG_SECONDS:g} s") from error
                 self._note(at, text, f"raised {type(error).__name__}: {error}")
                 raise
             self._program.succeeded[method] += 1

@@ -147,21 +147,27 @@ class World:
         ctx = replace(ctx, **overrides)
         opening = self.backend.open(ctx)
         try:
-            stores = await opening.__aenter__()
+            stores = await self.program.in_time("opening the backend", opening.__aenter__)
         except Exception as error:
             if not await self._opens_at_all():
                 # The check could not begin, which is not the same as a promise that was broken.
                 self.program.unopened = error
             raise
         async with AsyncExitStack() as stack:
-            stack.push_async_exit(opening)
+            close = partial(self.program.in_time, "closing the backend")
+            stack.push_async_exit(lambda *error: close(partial(opening.__aexit__, *error)))
             yield Kit(self.backend, ctx, stores, ledger, events, self.program)
 
     async def _opens_at_all(self) -> bool:
         if self._opened is None:
+            opening = self.backend.open(Context(namespace=self.namespace(), servers=self.servers))
             try:
-                async with self.backend.open(Context(namespace=self.namespace(), servers=self.servers)):
-                    self._opened = True
+                await self.program.in_time("opening the backend", opening.__aenter__)
+                await self.program.in_time(
+                    "closing the backend", partial(opening.__aexit__, None, None, None)
+                )
             except Exception:
                 self._opened = False
+            else:
+                self._opened = True
         return self._opened

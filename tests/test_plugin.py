@@ -210,6 +210,32 @@ async def LOW(ctx):
     assert "EPI-016 dimensions: FAIL" in done.stdout
 
 
+def test_a_backend_that_hangs_is_given_up(folder: Path) -> None:
+    """Calls and openings that do not return are failures or unknown, and after some no more are made."""
+    source = """
+import asyncio
+from conformance import recorder
+recorder.HANG_SECONDS = 0.2
+
+class Hanging(InMemoryPreferenceStore):
+    async def set(self, user_id, key, value):
+        await asyncio.Event().wait()
+
+HANGS = made(Hanging)
+
+@backend("never", CLAIMS)
+async def NEVER(ctx):
+    await asyncio.Event().wait()
+    yield Stores()
+"""
+    (folder / "hang.py").write_text(BACKENDS + source, encoding="utf-8")
+    done = run(folder, "--backend", "hang:HANGS", "--backend", "hang:NEVER", "--level", "1")
+    assert done.returncode == 1
+    assert "did not return within 0.2 s" in done.stdout
+    assert "3 calls of this backend hung before" in done.stdout
+    assert "never: nothing fails, but 16 of 16 clauses could not be judged" in done.stdout
+
+
 def test_stopping_at_the_first_failure_leaves_no_footer(folder: Path) -> None:
     """`-x` cuts a run short."""
     done = run(folder, "--backend", "mine:WRONG", "-x")
