@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from conformance.plugin import CHECKS
+from conformance.entry import CHECKS
 
 _EPILOG = """\
 exit status: 0 all claimed clauses pass · 1 something failed · 2 not everything could be judged ·

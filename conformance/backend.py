@@ -19,6 +19,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from conformance.entry import BUILT_IN
 from conformance.services import Server
 from memcore import (
     MAX_ID_LENGTH,
@@ -214,10 +215,6 @@ def backend(
         return Backend(name, claims, tuple(servers), asynccontextmanager(generator))
 
     return decorate
-
-
-BUILT_IN = ("memory", "redis")
-"""The reference backends of this version."""
 
 
 class UnknownBackend(Exception):

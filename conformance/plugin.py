@@ -1,6 +1,6 @@
-"""The pytest plugin: `--backend` chooses backends, every check runs on each, verdicts come at the end.
+"""A conformance run as a pytest plugin: every check runs on every backend, verdicts come at the end.
 
-It does nothing in a session that neither gives `--backend` nor collects a check of this package.
+`conformance.entry` registers it in a session that asks for it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.backend import BUILT_IN, Backend, UnknownBackend, resolve
+from conformance.backend import Backend, UnknownBackend, resolve
 from conformance.catalogue import by_id
+from conformance.entry import BUILT_IN, CHECKS
 from conformance.expect import violations
 from conformance.report import table
 from conformance.report.verdicts import Result, Verdict
@@ -21,44 +22,14 @@ from conformance.run import Run
 from conformance.services import ServerUnavailable
 from conformance.world import World
 
-CHECKS = Path(__file__).with_name("clauses")
 _RUN = pytest.StashKey[Run]()
 
 KIT_FAILED = 3
 _WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("conformance", "memcore: conformance of agent-memory backends")
-    group.addoption(
-        "--backend",
-        dest="conformance_backends",
-        action="append",
-        metavar="NAME",
-        help=f"backend to check: {', '.join(BUILT_IN)}, or package.module:OBJECT; repeatable (default: all)",
-    )
-    group.addoption(
-        "--level",
-        dest="conformance_level",
-        type=int,
-        default=4,
-        choices=(1, 2, 3, 4),
-        help="check clauses up to this level: 1 sequential, 2 concurrent, 3 distributed, 4 fault-tolerant",
-    )
-    group.addoption(
-        "--conformance-report",
-        type=Path,
-        metavar="FILE",
-        help="where the record of the run goes (default: reports/conformance-<backends>.jsonl)",
-    )
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "clause(*ids): the clauses of the contract that a check speaks for")
-    config.addinivalue_line("markers", "needs(*claims): claims without which a check does not apply")
-    if config.getoption("conformance_backends") is None:
-        return
     if config.getoption("numprocesses", None):
         raise pytest.UsageError("checks of backends do not run under xdist yet; leave out -n")
     _begin(config)

@@ -311,6 +311,23 @@ def test_a_project_that_does_not_ask_notices_nothing(pytester: pytest.Pytester) 
     assert not (pytester.path / "reports").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [([], 0, "1 passed"), (["--backend", "memory"], 4, "pip install 'memcore-conformance[conformance]'")],
+)
+def test_without_its_packages_it_is_no_trouble(
+    folder: Path, arguments: list[str], status: int, words: str
+) -> None:
+    """Where only the core is installed pytest works as ever, and asking for the kit says what to install."""
+    (folder / "test_own.py").write_text("def test_own(): pass", encoding="utf-8")
+    hidden = "import sys; sys.modules.update(redis=None); import pytest; "
+    start = f"{hidden}sys.exit(pytest.main(['-p', 'no:valkey', *sys.argv[1:]]))"
+    command = [sys.executable, "-c", start, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert words in done.stdout + done.stderr
+
+
 def test_collecting_alone_starts_nothing(folder: Path) -> None:
     """`--collect-only` lists the checks, starts no server and writes no record."""
     done = run(folder, "--backend", "redis", "--collect-only", MEMCORE_REDIS_URL="redis://127.0.0.1:1")
