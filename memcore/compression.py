@@ -9,9 +9,9 @@ does not stop the conversation: the turns that had to leave are dropped, and the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from memcore import guards
 from memcore.errors import MemcoreError, StoreUnavailable
@@ -54,7 +54,7 @@ class Compressible(Protocol):
 
     session_id: str
 
-    async def claim(self, owner: str) -> bool:
+    def claim(self, owner: str) -> Coroutine[Any, Any, bool]:
         """Say that an attempt is under way; false if another is. Saves double work, nothing rests on it."""
 
     async def release(self, owner: str) -> Size:
@@ -95,6 +95,7 @@ class Compressor:
         self._prefix = guards.content("Compressor", "prefix", prefix)
         self._max_chars = guards.whole_number("Compressor", "max_chars", max_chars, at_least=1)
         self._trace = trace
+        self._releasing: set[asyncio.Task[Size | None]] = set()
 
     async def compress(self, history: Sequence[ChatTurn], *, session_id: str = "") -> Sequence[ChatTurn]:
         """Compress a history that is held in hand; the very same object comes back if nothing has to go."""
@@ -117,7 +118,9 @@ class Compressor:
                 return
 
     async def aclose(self) -> None:
-        """Wait a moment for summarizers that were told to stop."""
+        """Wait a moment for claims that are given back, and for summarizers that were told to stop."""
+        if self._releasing:
+            await asyncio.wait(self._releasing)
         if self._summarizer is not None:
             await self._summarizer.aclose()
 
@@ -128,8 +131,10 @@ class Compressor:
         """
         owner, claimed, rewritten = new_id(), True, False
         size: Size | None = None
+        # In tasks of their own, as giving it back: a cancellation in between must not leave a claim behind.
+        claim = asyncio.create_task(session.claim(owner))
         try:
-            claimed = await session.claim(owner)
+            claimed = await asyncio.shield(claim)
             if claimed:
                 rewritten = await self._attempt(session)
             else:
@@ -139,12 +144,17 @@ class Compressor:
         finally:
             # Also where it is not known whether the claim was made. A cancellation goes on after this.
             if claimed:
-                size = await self._release(session, owner)
+                release = asyncio.create_task(self._release(session, owner, claim))
+                self._releasing.add(release)
+                release.add_done_callback(self._releasing.discard)
+                size = await asyncio.shield(release)
         return size if rewritten else None
 
-    async def _release(self, session: Compressible, owner: str) -> Size | None:
+    async def _release(self, session: Compressible, owner: str, claim: asyncio.Task[bool]) -> Size | None:
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
+                # What is still on its way to the server would come after its own end.
+                await asyncio.wait([claim])
                 return await session.release(owner)
         except (MemcoreError, TimeoutError) as error:
             self._discard(session.session_id, f"the claim could not be given back: {error!r}")

@@ -1,12 +1,10 @@
-"""Sessions on Redis when something goes wrong: cancelled, closed, cut, stopped, starved, demoted."""
+"""Sessions on Redis when the server fails: cut, stopped, starved, demoted, and what strangers left there."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -18,102 +16,20 @@ from redis.asyncio import Redis
 
 import conformance.services.redis as redis_service
 from conformance.clauses.turns import marks, numbered, user
-from conformance.provenance import Gated
 from conformance.services import Server
 from memcore import (
     RETRY_WINDOW,
     Compressor,
     CountPolicy,
     InvalidArgument,
-    StoreClosed,
     StoreCorrupt,
     StoreUnavailable,
 )
 from memcore.sessions.redis import RedisSessionStore
 from memcore.sessions.redis.layout import Keys
+from tests.redis_help import PREFIX, SHORT, contents, stopped
 
 pytestmark = pytest.mark.asyncio
-
-SHORT = 1.0
-"""Seconds after which a store of these tests gives up on a server that does not answer."""
-PREFIX = "test:"
-
-
-async def contents(store: RedisSessionStore, session_id: str = "s") -> list[str]:
-    """Of the history, as they are."""
-    return [turn.content for turn in await store.get_history(session_id)]
-
-
-async def started(store: RedisSessionStore, append: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """An append whose call is on its way to the server."""
-    task = asyncio.create_task(append)
-    # The task of the append, the one that sends, and the driver all have to run: some turns of the loop.
-    for _ in range(30):
-        await asyncio.sleep(0)
-    assert not store._appends._waiting
-    return task
-
-
-@contextmanager
-def stopped(server: Server) -> Iterator[None]:
-    """The server takes bytes and answers nothing; it works through them when it goes on."""
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-
-
-async def test_a_cancelled_append_that_waits_is_absent(own_redis: Server) -> None:
-    """Beside one that is under way it is taken back; the others notice nothing."""
-    async with RedisSessionStore.from_url(own_redis.url) as store:
-        await store.append("s", user("warm"))
-        with stopped(own_redis):
-            first = await started(store, store.append("s", user("first")))
-            others = [asyncio.create_task(store.append("s", user(text))) for text in ("gone", "third")]
-            await asyncio.sleep(0)
-            others[0].cancel()
-        results = await asyncio.gather(first, *others, return_exceptions=True)
-        assert [type(result) for result in results] == [type(None), asyncio.CancelledError, type(None)]
-        assert await contents(store) == ["warm", "first", "third"]
-
-
-async def test_a_cancelled_append_under_way_is_whole_and_in_its_place(own_redis: Server) -> None:
-    """It lands before every later one of the same store, with all its turns, and can be sent again."""
-    batch = numbered(3)
-    async with RedisSessionStore.from_url(own_redis.url) as store:
-        await store.append("s", user("warm"))
-        with stopped(own_redis):
-            first = await started(store, store.append("s", *batch))
-            beside = asyncio.create_task(store.append("s", user("later")))
-            await asyncio.sleep(0)
-            first.cancel()
-            await asyncio.sleep(0)
-        await beside
-        assert first.cancelled()
-        assert await contents(store) == ["warm", *marks(0, 3), "later"]
-        await store.append("s", *batch)
-        assert len(await contents(store)) == 5
-
-
-async def test_closing_waits_for_what_is_under_way(own_redis: Server) -> None:
-    """What was sent is stored when `aclose` returns, what was not is refused, and nothing comes later."""
-    async with Redis.from_url(own_redis.url) as client:
-        store = RedisSessionStore.from_url(own_redis.url)
-        await store.append("s", user("warm"))
-        with stopped(own_redis):
-            first = await started(store, store.append("s", user("first")))
-            second = asyncio.create_task(store.append("s", user("second")))
-            await asyncio.sleep(0)
-            closing = asyncio.create_task(store.aclose())
-            await asyncio.sleep(0)
-            with pytest.raises(StoreClosed):
-                await second
-        await closing
-        assert await client.llen(Keys("agent:sess:").turns("s")) == 2
-        await first
-    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 @pytest.mark.parametrize("operation", ["append", "get_window", "get_history", "clear", "list_sessions"])
@@ -266,48 +182,6 @@ async def test_a_turn_is_known_for_exactly_the_retry_window(redis_url: str) -> N
     assert RETRY_WINDOW == 1024
 
 
-async def test_appends_that_wait_are_given_up_in_time(own_redis: Server) -> None:
-    """With three calls' worth of them waiting none takes longer than one that waits alone."""
-    async with RedisSessionStore.from_url(own_redis.url, timeout=SHORT) as store:
-        await store.append("s", user("before"))
-        loop = asyncio.get_running_loop()
-        with stopped(own_redis):
-            begun = loop.time()
-            appends = (store.append("s", user("x")) for _ in range(300))
-            results = await asyncio.gather(*appends, return_exceptions=True)
-            waited = loop.time() - begun
-        assert {type(result) for result in results} == {StoreUnavailable}
-        assert waited < 2 * SHORT
-        assert any("nothing was stored" in str(result) for result in results)
-        assert any("it may be stored" in str(result) for result in results)
-
-
-async def test_what_was_given_up_does_not_come_later(own_redis: Server) -> None:
-    """A cancelled append that a stopped server holds does not land once the store is closed."""
-    store = RedisSessionStore.from_url(own_redis.url, timeout=SHORT)
-    await store.append("s", user("before"))
-    with stopped(own_redis):
-        gone = await started(store, store.append("s", user("gone")))
-        gone.cancel()
-        await store.aclose()
-    async with RedisSessionStore.from_url(own_redis.url) as later:
-        await later.append("s", user("after"))
-        assert await contents(later) == ["before", "after"]
-
-
-async def test_cancelling_beside_a_server_that_is_away(own_redis: Server) -> None:
-    """An append that compresses is cancelled as asked, though it cannot give back its claim."""
-    gate = Gated()
-    compressor = Compressor(CountPolicy(4, 2), gate)
-    async with RedisSessionStore.from_url(own_redis.url, compressor, timeout=5 * SHORT) as store:
-        waiting = asyncio.create_task(store.append("s", *numbered(5)))
-        await gate.entered.wait()
-        with stopped(own_redis):
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-
-
 async def test_an_error_of_any_kind_reaches_every_caller(
     own_redis: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,3 +244,13 @@ async def test_limits_that_cannot_work_are_refused(options: dict[str, Any]) -> N
     """When the store is made, not at its first use."""
     with pytest.raises(InvalidArgument, match="|".join(options)):
         RedisSessionStore.from_url("redis://localhost", **options)
+
+
+async def test_a_step_of_the_servers_clock_costs_no_append(own_redis: Server) -> None:
+    """Appends that are found late by a clock that stepped go out once more, in their order."""
+    async with RedisSessionStore.from_url(own_redis.url, timeout=SHORT) as store:
+        await store.append("s", user("t-1"))
+        assert store._fence._ahead is not None
+        store._fence._ahead -= 100.0
+        await asyncio.gather(*(store.append("s", turn) for turn in numbered(5)))
+        assert await contents(store) == ["t-1", *marks(0, 5)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from memcore.compression import Rewrite
 from memcore.policy import Size
+from memcore.sessions.redis.fence import Fence
 from memcore.sessions.redis.layout import Keys, decode, encode, header
 from memcore.sessions.redis.link import Argument, Link
 from memcore.types import ChatTurn
@@ -16,6 +18,7 @@ class RedisCompressible:
 
     Args:
         link: The server.
+        fence: Makes limits of the server's clock.
         keys: Names of the keys.
         session_id: The session.
         weigh: Tokens of a turn.
@@ -25,6 +28,7 @@ class RedisCompressible:
     def __init__(
         self,
         link: Link,
+        fence: Fence,
         keys: Keys,
         session_id: str,
         weigh: Callable[[ChatTurn], int],
@@ -32,16 +36,17 @@ class RedisCompressible:
     ) -> None:
         self.session_id = session_id
         self._link = link
+        self._fence = fence
         self._turns, self._seen, self._lease = keys.of(session_id)
         self._weigh = weigh
-        self._lease_ms = int(lease_seconds * 1000)
+        # Between a second and some decades: what the server takes, whatever the limit of a summarizer.
+        self._lease_ms = int(max(1.0, min(lease_seconds, 1e9)) * 1000)
         self._headers: list[bytes] = []
 
     async def claim(self, owner: str) -> bool:
-        async def send() -> object:
-            return await self._link.client.set(self._lease, owner, nx=True, px=self._lease_ms)
-
-        return bool(await self._link.call("append", send, session_id=self.session_id))
+        deadline = asyncio.get_running_loop().time() + self._link.timeout
+        args: list[Argument] = [owner, self._lease_ms, await self._fence.limit("append", deadline)]
+        return bool(await self._link.run("append", "claim", [self._lease], args, session_id=self.session_id))
 
     async def release(self, owner: str) -> Size:
         keys = [self._lease, self._turns]

@@ -67,6 +67,10 @@ class Link:
         """Refuse a call after closing, and one from another event loop than before."""
         if self._closed:
             raise StoreClosed(f"{operation}: the store was closed meanwhile")
+        self.check_loop(operation)
+
+    def check_loop(self, operation: str) -> None:
+        """Refuse a call from another event loop than before."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -96,7 +100,9 @@ class Link:
         try:
             async with asyncio.timeout(self.timeout):
                 return await send()
-        except (RedisError, OSError) as error:
+        except MemcoreError:
+            raise
+        except Exception as error:
             raise await self._translated(operation, session_id, error) from error
         finally:
             self._under_way -= 1
@@ -138,11 +144,8 @@ class Link:
 
         A closed pool would connect anew, so a call that waits for a connection must not outlive this.
         """
-        if self._closed:
-            return
-        self.check("aclose")
         self._closed = True
-        if self._under_way:
+        while self._under_way:
             self._idle.clear()
             await self._idle.wait()
         if self._owned:
@@ -154,8 +157,11 @@ class Link:
             return await self.refused(operation, session_id, f"READONLY {error}")
         if isinstance(error, ResponseError):
             return await self.refused(operation, session_id, str(error))
-        reason = str(error) or f"no answer within {self.timeout:g} s"
-        return StoreUnavailable(f"{operation}: Redis does not answer: {reason}")
+        if isinstance(error, RedisError | OSError):
+            reason = str(error) or f"no answer within {self.timeout:g} s"
+            return StoreUnavailable(f"{operation}: Redis does not answer: {reason}")
+        # Such as what a credential provider raises: nobody who has to do with stores alone expects it.
+        return StoreUnavailable(f"{operation}: {error!r}")
 
 
 def client_from_url(url: str, *, timeout: float, max_connections: int) -> Redis:

@@ -4,8 +4,8 @@ A single append does not wait. While a call is under way, those that come gather
 of one store never overtake each other. The calls are made by a task of their own: a caller that is cancelled
 takes its turns back if they were not sent yet, and leaves the others alone in any case.
 
-A call carries the time until which the server may work on it, by the server's own clock. So bytes that wait
-in some buffer for a server that was away cannot take effect after the store gave them up.
+Each append carries the time until which the server may work on it: what its caller gave up does not come
+later.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from memcore.errors import MemcoreError, StoreClosed, StoreUnavailable, TurnConflict
 from memcore.policy import Size
+from memcore.sessions.redis.fence import Fence
 from memcore.sessions.redis.layout import Keys
 from memcore.sessions.redis.link import Argument, Link, Reply
 
@@ -35,6 +36,9 @@ class Append:
         count: Number of its turns.
         args: Id, fingerprint, tokens and JSON of each turn, one after the other.
         weight: Bytes of JSON.
+        done: Gets the size of the session.
+        deadline: When its caller gives up, by the clock of the event loop.
+        refused: The server has found it late once.
     """
 
     session_id: str
@@ -42,6 +46,8 @@ class Append:
     args: Sequence[Argument]
     weight: int
     done: asyncio.Future[Size] = field(init=False)
+    deadline: float = field(init=False)
+    refused: bool = False
 
 
 class SharedAppends:
@@ -49,20 +55,20 @@ class SharedAppends:
 
     Args:
         link: Where they go.
+        fence: Makes limits of the server's clock.
         keys: Names of the keys.
         ttl_ms: Expiry of a session after its last append, in ms.
         retry_window: How many of the newest turns of a session are recognized.
     """
 
-    def __init__(self, link: Link, keys: Keys, *, ttl_ms: int, retry_window: int) -> None:
+    def __init__(self, link: Link, fence: Fence, keys: Keys, *, ttl_ms: int, retry_window: int) -> None:
         self._link = link
+        self._fence = fence
         self._keys = keys
         self._ttl_ms = ttl_ms
         self._retry_window = retry_window
         self._waiting: deque[Append] = deque()
         self._sender: asyncio.Task[None] | None = None
-        self._server_ahead: float | None = None
-        """Seconds from the clock of the event loop to that of the server, at least."""
 
     async def append(self, append: Append) -> Size:
         """Store one append; the size of its session afterwards.
@@ -72,12 +78,13 @@ class SharedAppends:
             TurnConflict: A turn id is known with other content.
         """
         self._link.check("append")
-        append.done = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        append.done, append.deadline = loop.create_future(), loop.time() + self._link.timeout
         self._waiting.append(append)
         if self._sender is None:
             self._sender = asyncio.create_task(self._send_all())
         try:
-            async with asyncio.timeout(self._link.timeout):
+            async with asyncio.timeout_at(append.deadline):
                 return await append.done
         except TimeoutError as error:
             stored = "nothing was stored" if self._withdraw(append) else "it may be stored"
@@ -114,8 +121,12 @@ class SharedAppends:
     async def _send(self, appends: Sequence[Append]) -> None:
         try:
             replies = await self._call(appends)
-            for append, reply in zip(appends, replies, strict=True):
-                _settle(append, await self._outcome(append, reply))
+            # Backwards, so that those that go out once more stay in their order.
+            for append, reply in reversed(list(zip(appends, replies, strict=True))):
+                if reply[0] != b"late":
+                    _settle(append, await self._outcome(append, reply))
+                elif not self._once_more(append):
+                    _settle(append, self._fence.passed("append"))
         except MemcoreError as error:
             for append in appends:
                 _settle(append, _same(error))
@@ -128,22 +139,24 @@ class SharedAppends:
 
     async def _call(self, appends: Sequence[Append]) -> Reply:
         keys = [self._keys.index]
-        args: list[Argument] = [self._keys.prefix, self._ttl_ms, self._retry_window, self._not_after()]
+        args: list[Argument] = [self._keys.prefix, self._ttl_ms, self._retry_window]
         for append in appends:
+            limit = await self._fence.limit("append", append.deadline)
             keys += [self._keys.turns(append.session_id), self._keys.seen(append.session_id)]
-            args += [append.session_id, append.count, *append.args]
+            args += [append.session_id, limit, append.count, *append.args]
         now, replies = await self._link.run("append", "append", keys, args)
-        # Read before the reply came, so the server is this far ahead or more: the limit errs to be early.
-        self._server_ahead = now / 1e6 - asyncio.get_running_loop().time()
-        if not replies:
-            raise StoreUnavailable("append: Redis got to it too late; nothing was stored")
+        self._fence.learn(now)
         return replies
 
-    def _not_after(self) -> int:
-        """Until when the server may work on a call made now, in µs of its clock; 0 if that is not known."""
-        if self._server_ahead is None:
-            return 0
-        return int((asyncio.get_running_loop().time() + self._link.timeout + self._server_ahead) * 1e6)
+    def _once_more(self, append: Append) -> bool:
+        """Whether an append that the server found late goes out again: nothing was done, and it may have been
+        the clock of the server that made a step."""
+        in_time = asyncio.get_running_loop().time() < append.deadline
+        again = in_time and not append.refused and not append.done.done()
+        if again:
+            append.refused = True
+            self._waiting.appendleft(append)
+        return again
 
     async def _outcome(self, append: Append, reply: Reply) -> Size | MemcoreError:
         if reply[0] == b"ok":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -14,6 +15,7 @@ from memcore.lifetime import Closable
 from memcore.policy import CountPolicy
 from memcore.sessions.defaults import RETRY_WINDOW, SESSION_TTL_SECONDS, shape_window
 from memcore.sessions.redis.compressible import RedisCompressible
+from memcore.sessions.redis.fence import Fence
 from memcore.sessions.redis.layout import Keys, corrupt, decode, encode, fingerprint
 from memcore.sessions.redis.link import Argument, Link, client_from_url
 from memcore.sessions.redis.shared import Append, SharedAppends
@@ -58,8 +60,11 @@ class RedisSessionStore(Closable):
         self._compressor = compressor or Compressor(CountPolicy())
         self._policy = self._compressor.policy
         self._compressions = Compressions(self._compressor)
+        self._fence = Fence(self._link)
+        self._closing: asyncio.Task[None] | None = None
         self._appends = SharedAppends(
             self._link,
+            self._fence,
             self._keys,
             ttl_ms=int(guards.ttl(name, ttl_seconds) * 1000),
             retry_window=guards.whole_number(name, "retry_window", retry_window, at_least=1),
@@ -102,7 +107,9 @@ class RedisSessionStore(Closable):
         size = await self._appends.append(self._prepared(session_id, batch))
         if self._policy.due(size):
             lease_seconds = 2 * self._compressor.timeout
-            session = RedisCompressible(self._link, self._keys, session_id, self._policy.weigh, lease_seconds)
+            session = RedisCompressible(
+                self._link, self._fence, self._keys, session_id, self._policy.weigh, lease_seconds
+            )
             await self._compressions.run(session)
 
     async def get_window(self, session_id: str, limit: int | None = 20) -> list[ChatTurn]:
@@ -115,7 +122,10 @@ class RedisSessionStore(Closable):
         self._check_open("clear")
         session_id = guards.identifier("clear", "session_id", session_id)
         keys = [self._keys.index, *self._keys.of(session_id)]
-        await self._link.run("clear", "clear", keys, [session_id], session_id=session_id)
+        deadline = asyncio.get_running_loop().time() + self._link.timeout
+        args: list[Argument] = [session_id, await self._fence.limit("clear", deadline)]
+        if not await self._link.run("clear", "clear", keys, args, session_id=session_id):
+            raise self._fence.passed("clear")
 
     async def list_sessions(self) -> list[SessionSummary]:
         self._check_open("list_sessions")
@@ -138,9 +148,14 @@ class RedisSessionStore(Closable):
         return sorted(by_id, key=lambda row: row.updated_at, reverse=True)
 
     async def aclose(self) -> None:
-        if self._closed:
-            return
-        await super().aclose()
+        self._link.check_loop("aclose")
+        if self._closing is None:
+            self._closed = True
+            # One task that goes on if whoever closes first is cancelled, and for which all others wait.
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         await self._appends.aclose()
         await self._compressions.aclose()
         await self._link.aclose()

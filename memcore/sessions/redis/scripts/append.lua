@@ -1,20 +1,16 @@
 -- Appends batches of turns, each to its session, and renews these sessions.
 --
 -- KEYS  index, then list and seen of each append
--- ARGV  prefix, ttl in ms, retry window, time in µs after which nothing is done (0: none), then for each
---       append: session id, number of turns, and for each turn: id, fingerprint, tokens, json
--- Gives the time in µs and one reply per append: {'ok', length, tokens} | {'conflict', turn id} |
---       {'error', message}; no replies if it came too late.
+-- ARGV  prefix, ttl in ms, retry window, then for each append: session id, time in µs after which nothing is
+--       done, number of turns, and for each turn: id, fingerprint, tokens, json
+-- Gives the time in µs and one reply per append: {'ok', length, tokens} | {'late'} | {'conflict', turn id} |
+--       {'error', message}.
 --
 -- One append that fails does not touch its neighbours. Within one everything that can fail comes before the
 -- first write. Calls of the server are few, for each costs more than the work that it does.
 
 local index, prefix, ttl, window = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local time, not_after = redis.call('TIME'), tonumber(ARGV[4])
-local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-if not_after > 0 and now > not_after then
-  return {now, {}}
-end
+local now = server_time()
 local deadline = string.format('%.0f', math.floor(now / 1000) + ttl)
 local score = string.format('%.0f', now)
 
@@ -58,6 +54,9 @@ local function push(list, seen, seq, before, new, pushed_out)
 end
 
 local function append(list, seen, from, to)
+  if now > tonumber(ARGV[from - 2]) then
+    return {'late'}
+  end
   local last = redis.call('LINDEX', list, -1)
   local seq, before = now, 0
   if last then
@@ -71,7 +70,7 @@ local function append(list, seen, from, to)
   if not new then
     return {'conflict', pushed_out}
   end
-  redis.call('ZADD', index, 'GT', score, ARGV[from - 2]) -- Never back, as a clock may go.
+  redis.call('ZADD', index, 'GT', score, ARGV[from - 3]) -- Never back, as a clock may go.
   before = push(list, seen, seq, before, new, pushed_out)
   redis.call('PEXPIREAT', list, deadline)
   redis.call('PEXPIREAT', seen, deadline)
@@ -88,10 +87,10 @@ local function prune()
   end
 end
 
-local replies, at, stored = {}, 5, false
+local replies, at, stored = {}, 4, false
 for i = 1, (#KEYS - 1) / 2 do
-  local from = at + 2
-  at = from + tonumber(ARGV[at + 1]) * TURN
+  local from = at + 3
+  at = from + tonumber(ARGV[at + 2]) * TURN
   local fine, reply = pcall(append, KEYS[2 * i], KEYS[2 * i + 1], from, at - 1)
   replies[i] = fine and reply or {'error', type(reply) == 'table' and reply.err or tostring(reply)}
   stored = stored or replies[i][1] == 'ok'

@@ -8,6 +8,12 @@
 --   mark    fingerprint of the turn, or the attempt that last rewrote the head of the list
 -- Numbers go through %.0f: Lua prints large ones with an exponent otherwise.
 
+-- In µs.
+local function server_time()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
 local function header_of(element)
   return string.match(element, '^[^\n]*')
 end
