@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from memcore.compression import Compressor
 from memcore.contract import EpisodicStore, PreferenceStore, SessionStore
 from memcore.episodes.memory import InMemoryEpisodicStore
-from memcore.errors import ConfigurationError, InvalidArgument, MissingDriver
+from memcore.errors import InvalidArgument, MissingDriver
 from memcore.policy import CountPolicy, Policy, TokenWatermarkPolicy
 from memcore.preferences.memory import InMemoryPreferenceStore
 from memcore.sessions.memory import InMemorySessionStore
@@ -34,6 +34,7 @@ from memcore.tokens import TokenCounter, context_window, estimate_tokens
 logger = logging.getLogger("memcore.factory")
 
 DEFAULT_REDIS_URL = "redis://localhost:6379/0"
+DEFAULT_DATABASE_URL = "postgresql://localhost:5432/agent"
 DEFAULT_MODEL = "text-embedding-3-small"
 DEFAULT_DIMENSION = 1536
 
@@ -68,11 +69,15 @@ def create_preference_store_from_env(*, environ: Mapping[str, str] = os.environ)
     """The preference store that the environment asks for.
 
     Raises:
-        ConfigurationError: `PREFERENCE_STORE=pg`, which this version does not have yet.
+        MissingDriver: `PREFERENCE_STORE=pg` without the extra `postgres`.
     """
-    if _choice(environ, "PREFERENCE_STORE", ("memory", "pg")) == "pg":
-        raise _not_yet("PREFERENCE_STORE=pg")
-    return InMemoryPreferenceStore()
+    if _choice(environ, "PREFERENCE_STORE", ("memory", "pg")) == "memory":
+        return InMemoryPreferenceStore()
+    try:
+        from memcore.preferences.postgres import PostgresPreferenceStore
+    except ImportError as error:
+        raise MissingDriver("PREFERENCE_STORE=pg", "postgres") from error
+    return PostgresPreferenceStore.from_url(_value(environ, "DATABASE_URL") or DEFAULT_DATABASE_URL)
 
 
 def create_episodic_store_from_env(
@@ -89,11 +94,16 @@ def create_episodic_store_from_env(
         environ: The variables.
 
     Raises:
-        ConfigurationError: `EPISODIC_STORE=pgvector`, which this version does not have yet.
+        MissingDriver: `EPISODIC_STORE=pgvector` without the extra `postgres`.
     """
-    if _choice(environ, "EPISODIC_STORE", ("memory", "pgvector")) == "pgvector":
-        raise _not_yet("EPISODIC_STORE=pgvector")
-    return InMemoryEpisodicStore(model=model, dimension=dimension)
+    if _choice(environ, "EPISODIC_STORE", ("memory", "pgvector")) == "memory":
+        return InMemoryEpisodicStore(model=model, dimension=dimension)
+    try:
+        from memcore.episodes.pgvector import PgVectorEpisodicStore
+    except ImportError as error:
+        raise MissingDriver("EPISODIC_STORE=pgvector", "postgres") from error
+    url = _value(environ, "DATABASE_URL") or DEFAULT_DATABASE_URL
+    return PgVectorEpisodicStore.from_url(url, model=model, dimension=dimension)
 
 
 def _value(environ: Mapping[str, str], name: str) -> str:
@@ -125,7 +135,3 @@ def _context_tokens(environ: Mapping[str, str]) -> int | None:
             return None
     model = _value(environ, "LLM_MODEL")
     return context_window(model) if model else None
-
-
-def _not_yet(chosen: str) -> ConfigurationError:
-    return ConfigurationError(f"{chosen}: this version has no store on Postgres yet; choose memory")

@@ -20,7 +20,7 @@ DRIVER_ROOMS = (
     "memcore/sessions",
     "memcore/preferences",
     "memcore/episodes",
-    "memcore/schema",
+    "memcore/postgres",
     "memcore/agent",
     "conformance/backends",
     "conformance/services",

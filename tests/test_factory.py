@@ -11,7 +11,6 @@ import textwrap
 import pytest
 
 from memcore import (
-    ConfigurationError,
     CountPolicy,
     InMemoryEpisodicStore,
     InMemoryPreferenceStore,
@@ -22,7 +21,9 @@ from memcore import (
     create_preference_store_from_env,
     create_session_store_from_env,
 )
+from memcore.episodes.pgvector import PgVectorEpisodicStore
 from memcore.policy import Policy
+from memcore.preferences.postgres import PostgresPreferenceStore
 from memcore.sessions.redis import RedisSessionStore
 
 
@@ -62,46 +63,75 @@ def test_redis_is_chosen(value: str) -> None:
     assert isinstance(create_session_store_from_env(environ=environ), RedisSessionStore)
 
 
+@pytest.mark.clause("INF-003")
+def test_postgres_is_chosen() -> None:
+    """For preferences and episodes; nothing is connected before the first call."""
+    environ = {
+        "PREFERENCE_STORE": " PG ",
+        "EPISODIC_STORE": "PgVector",
+        "DATABASE_URL": "postgresql://nowhere.invalid:1/d",
+    }
+    assert isinstance(create_preference_store_from_env(environ=environ), PostgresPreferenceStore)
+    store = create_episodic_store_from_env(model="m", dimension=3, environ=environ)
+    assert isinstance(store, PgVectorEpisodicStore)
+    assert (store.model, store.dimension) == ("m", 3)
+
+
 @pytest.mark.clause("INF-004")
 @pytest.mark.asyncio
 async def test_an_absent_server_raises_at_first_use() -> None:
     """`StoreUnavailable`, within its time, and not an empty answer."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        url = f"redis://127.0.0.1:{unused.getsockname()[1]}/0"
-        store = create_session_store_from_env(environ={"SESSION_STORE": "redis", "REDIS_URL": url})
-        async with store:
-            with pytest.raises(StoreUnavailable, match="get_window"):
-                await store.get_window("s")
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        environ = {
+            "SESSION_STORE": "redis",
+            "PREFERENCE_STORE": "pg",
+            "EPISODIC_STORE": "pgvector",
+            "REDIS_URL": f"redis://{address}/0",
+            "DATABASE_URL": f"postgresql://{address}/d",
+        }
+        sessions = create_session_store_from_env(environ=environ)
+        preferences = create_preference_store_from_env(environ=environ)
+        episodes = create_episodic_store_from_env(environ=environ)
+        for call, name in (
+            (sessions.get_window("s"), "get_window"),
+            (preferences.all("u"), "all"),
+            (episodes.recall("u", [1.0] * 1536), "recall"),
+        ):
+            with pytest.raises(StoreUnavailable, match=f"^{name}: "):
+                await call
+        for store in (sessions, preferences, episodes):
+            await store.aclose()
 
 
 @pytest.mark.clause("INF-004")
-def test_a_missing_driver_says_how_to_install_it() -> None:
+@pytest.mark.parametrize(
+    ("variable", "value", "driver", "extra", "kind"),
+    [
+        ("SESSION_STORE", "redis", "redis", "redis", "session"),
+        ("PREFERENCE_STORE", "pg", "psycopg", "postgres", "preference"),
+        ("EPISODIC_STORE", "pgvector", "psycopg", "postgres", "episodic"),
+        ("EPISODIC_STORE", "pgvector", "pgvector", "postgres", "episodic"),
+    ],
+)
+def test_a_missing_driver_says_how_to_install_it(
+    variable: str, value: str, driver: str, extra: str, kind: str
+) -> None:
     """Without the driver memcore works, and the choice that needs it names the command."""
-    program = textwrap.dedent("""
+    program = textwrap.dedent(f"""
         import sys
-        sys.modules["redis"] = None
+        sys.modules["{driver}"] = None
         import memcore
-        memcore.create_session_store_from_env(environ={})
+        memcore.create_{kind}_store_from_env(environ={{}})
         try:
-            memcore.create_session_store_from_env(environ={"SESSION_STORE": "redis"})
+            memcore.create_{kind}_store_from_env(environ={{"{variable}": "{value}"}})
         except memcore.MissingDriver as error:
             sys.stdout.write(str(error))
     """)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    expected = (
-        "SESSION_STORE=redis needs a driver that is not installed: pip install 'memcore-conformance[redis]'"
-    )
-    assert done.stdout == expected
-
-
-@pytest.mark.clause("INF-004")
-def test_what_is_not_there_yet_is_not_memory() -> None:
-    """Postgres is refused in words, not replaced."""
-    with pytest.raises(ConfigurationError, match="PREFERENCE_STORE=pg"):
-        create_preference_store_from_env(environ={"PREFERENCE_STORE": "pg"})
-    with pytest.raises(ConfigurationError, match="EPISODIC_STORE=pgvector"):
-        create_episodic_store_from_env(environ={"EPISODIC_STORE": "PGVector"})
+    expected = f"{variable}={value} needs a driver that is not installed: "
+    assert done.stdout == f"{expected}pip install 'memcore-conformance[{extra}]'"
 
 
 @pytest.mark.clause("INF-005")

@@ -21,6 +21,7 @@ from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseE
 
 from memcore import guards
 from memcore.errors import InvalidArgument, MemcoreError, StoreClosed, StoreUnavailable
+from memcore.lifetime import Calls
 from memcore.sessions.redis.layout import corrupt
 
 Argument: TypeAlias = str | bytes | int
@@ -59,9 +60,7 @@ class Link:
         self.timeout = guards.seconds("RedisSessionStore", "timeout", timeout)
         self._owned = owned
         self._closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._under_way = 0
-        self._idle = asyncio.Event()
+        self._calls = Calls()
 
     def check(self, operation: str) -> None:
         """Refuse a call after closing, and one from another event loop than before."""
@@ -71,14 +70,7 @@ class Link:
 
     def check_loop(self, operation: str) -> None:
         """Refuse a call from another event loop than before."""
-        loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        if loop is not self._loop:
-            raise StoreClosed(
-                f"{operation}: this store belongs to another event loop; open one in each loop, "
-                "for connections cannot move"
-            )
+        self._calls.check_loop(operation)
 
     async def call(
         self, operation: str, send: Callable[[], Awaitable[T]], *, session_id: str | None = None
@@ -96,18 +88,14 @@ class Link:
             StoreClosed: Closed, or called from another event loop than before.
         """
         self.check(operation)
-        self._under_way += 1
-        try:
-            async with asyncio.timeout(self.timeout):
-                return await send()
-        except MemcoreError:
-            raise
-        except Exception as error:
-            raise await self._translated(operation, session_id, error) from error
-        finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._idle.set()
+        with self._calls.counted():
+            try:
+                async with asyncio.timeout(self.timeout):
+                    return await send()
+            except MemcoreError:
+                raise
+            except Exception as error:
+                raise await self._translated(operation, session_id, error) from error
 
     async def run(
         self,
@@ -145,9 +133,7 @@ class Link:
         A closed pool would connect anew, so a call that waits for a connection must not outlive this.
         """
         self._closed = True
-        while self._under_way:
-            self._idle.clear()
-            await self._idle.wait()
+        await self._calls.ended()
         if self._owned:
             await self.client.aclose()
             await self.client.connection_pool.aclose()

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from memcore import guards
 from memcore.compression import Compressions, Compressor
-from memcore.lifetime import Closable
+from memcore.lifetime import Closable, Ending
 from memcore.policy import CountPolicy
 from memcore.sessions.defaults import RETRY_WINDOW, SESSION_TTL_SECONDS, shape_window
 from memcore.sessions.redis.compressible import RedisCompressible
@@ -61,7 +61,7 @@ class RedisSessionStore(Closable):
         self._policy = self._compressor.policy
         self._compressions = Compressions(self._compressor)
         self._fence = Fence(self._link)
-        self._closing: asyncio.Task[None] | None = None
+        self._ending = Ending()
         self._appends = SharedAppends(
             self._link,
             self._fence,
@@ -149,13 +149,10 @@ class RedisSessionStore(Closable):
 
     async def aclose(self) -> None:
         self._link.check_loop("aclose")
-        if self._closing is None:
-            self._closed = True
-            # One task that goes on if whoever closes first is cancelled, and for which all others wait.
-            self._closing = asyncio.create_task(self._close())
-        await asyncio.shield(self._closing)
+        self._closed = True
+        await self._ending.by(self._end)
 
-    async def _close(self) -> None:
+    async def _end(self) -> None:
         await self._appends.aclose()
         await self._compressions.aclose()
         await self._link.aclose()
