@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--backend",
         action="append",
         metavar="NAME",
-        help="memory, redis, or package.module:OBJECT; repeatable",
+        help="memory, redis, pgvector, or package.module:OBJECT; repeatable",
     )
     parser.add_argument("--level", type=int, choices=(1, 2, 3, 4), default=4, help="highest level to check")
     parser.add_argument("--seed", type=int, help="seed of every random choice (default: a new one, printed)")

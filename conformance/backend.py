@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
@@ -71,8 +71,9 @@ class Claims:
         injected_clock: Time comes from `ctx.now`, so that checks can move it.
         snapshot: `all` shows the preferences of one instant.
         persistent: What is stored outlives the store object.
-        residue: `residue` shows whatever is left in raw storage.
+        residue: The hook `residue` shows whatever is left in raw storage.
         approximate: Recall that an approximate search reaches, from 0 to 1; `None` if search is exact.
+        exact_up_to: Up to so many episodes of a user, search is exact although it is approximate above.
         shared: Store objects in several processes work on the same data.
         durable: Acknowledged writes survive faults of network and server.
     """
@@ -96,6 +97,7 @@ class Claims:
     persistent: bool = False
     residue: bool = False
     approximate: float | None = None
+    exact_up_to: int = 0
     shared: bool = False
     durable: bool = False
 
@@ -104,6 +106,10 @@ class Claims:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"Claims: {name}={value} is below {least}, the least to check")
+
+    def exact_for(self, episodes: int) -> bool:
+        """Whether recall of a user who has so many episodes gives the best, all of them and in order."""
+        return self.approximate is None or episodes <= self.exact_up_to
 
     def makes(self, claim: str) -> bool:
         """Whether the claim of this name is made; `a+b` is made if both are."""
@@ -126,6 +132,8 @@ class Context:
         now: The clock for stores without a server's, in seconds since the epoch.
         model: Name of the embedding model.
         dimension: Its dimension.
+        again: Whether the namespace is open already, by another store object of this backend, which removes
+            what is in it when it is closed; this one must not.
     """
 
     namespace: str
@@ -138,6 +146,7 @@ class Context:
     now: Callable[[], float] = time.time
     model: str = "conformance-embedding"
     dimension: int = 8
+    again: bool = False
 
     def compressor(self) -> Compressor:
         """All that compression needs, for a store that leaves it to memcore."""
@@ -177,6 +186,8 @@ class Stores:
     Args:
         sessions, preferences, episodes: The stores.
         ttl: Sees and causes expiry; without it the clauses of the TTL cannot be evaluated.
+        residue: Places in the raw storage of this namespace where a text still stands, such as names of
+            tables and keys; forms of it that indexes hold count too.
         classify: Reads the exceptions of the backend.
         quiesce: Returns once compressions that were triggered have ended.
     """
@@ -185,6 +196,7 @@ class Stores:
     preferences: PreferenceStore | None = None
     episodes: EpisodicStore | None = None
     ttl: TtlHooks | None = None
+    residue: Callable[[str], Awaitable[Sequence[str]]] | None = None
     classify: Callable[[BaseException], ErrorClass] = classify_memcore
     quiesce: Callable[[], object] = _at_rest
 
@@ -222,7 +234,7 @@ class UnknownBackend(Exception):
 
 
 def resolve(name: str) -> Backend:
-    """The backend called `memory` or `redis`, or the one at `package.module:OBJECT`.
+    """The backend called `memory`, `redis` or `pgvector`, or the one at `package.module:OBJECT`.
 
     Raises:
         UnknownBackend: Nothing is there; the message says what was looked for.

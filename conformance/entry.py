@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 CHECKS = Path(__file__).with_name("clauses")
-BUILT_IN = ("memory", "redis")
-"""The reference backends of this version."""
+BUILT_IN = ("memory", "redis", "pgvector")
+"""The reference backends."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -27,7 +27,7 @@ class Program:
 
     Args:
         lines: One call each, as one would write it.
-        succeeded: How often each kind of operation returned without an error.
+        succeeded: How often each kind of operation returned without an error and was not counted yet.
         hangs: How many calls did not return.
         unopened: Why the backend could not be opened, if that is where the check ended.
     """
@@ -37,6 +37,11 @@ class Program:
         self.hangs = 0
         self.unopened: BaseException | None = None
         self.succeeded: Counter[str] = Counter()
+
+    def counted(self) -> dict[str, int]:
+        """How often each kind of operation succeeded since this was last asked."""
+        counts, self.succeeded = dict(self.succeeded), Counter()
+        return counts
 
     def begin(self) -> None:
         """Forget the calls of an earlier example."""

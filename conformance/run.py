@@ -14,12 +14,13 @@ from conformance.backend import Backend
 from conformance.catalogue import Clause, clauses
 from conformance.report.events import EventLog
 from conformance.report.verdicts import Judgement, Result, exit_status, judge_all
-from conformance.services import Server, redis_server
-from conformance.world import World
+from conformance.services import Server, postgres_server, redis_server
+from conformance.workers import Outcome
+from conformance.world import World, run_name
 
-SERVICES = {"redis": redis_server}
+SERVICES = {"redis": redis_server, "postgres": postgres_server}
 """How each kind of server is had."""
-DISTRIBUTIONS = ("memcore-conformance", "hypothesis", "pytest", "redis", "numpy")
+DISTRIBUTIONS = ("memcore-conformance", "hypothesis", "pytest", "redis", "psycopg", "pgvector", "numpy")
 
 
 class Run:
@@ -41,24 +42,29 @@ class Run:
         self.clauses: tuple[Clause, ...] = tuple(
             clause for clause in clauses() if clause.level <= level and clause.scope == "backend"
         )
+        self.servers: dict[str, Server] = {}
         self.worlds: dict[str, World] = {}
         self.judgements: list[Judgement] = []
-        self.others_failed = False
         self._results: dict[tuple[str, str], list[Result]] = {}
-        self._servers = ExitStack()
+        self._operations: dict[str, Counter[str]] = {name: Counter() for name in self._asked_for}
+        self._stack = ExitStack()
         self._log: EventLog | None = None
 
-    def start(self) -> list[Server]:
-        """Start the servers that the backends need, and the record.
+    @property
+    def started(self) -> bool:
+        """Whether there is a record."""
+        return self._log is not None
+
+    def start(self) -> None:
+        """Start the servers that the backends need, and the record; nothing happens the second time.
 
         Raises:
             ServerUnavailable: One cannot be started or reached.
         """
+        if self._log is not None:
+            return
         kinds = sorted({kind for backend in self.backends for kind in backend.servers})
-        running = {kind: self._servers.enter_context(SERVICES[kind]()) for kind in kinds}
-        for backend in self.backends:
-            servers = {kind: running[kind] for kind in backend.servers}
-            self.worlds[backend.name] = World(backend, servers, self.seed)
+        self.join({kind: self._stack.enter_context(SERVICES[kind]()) for kind in kinds})
         self._log = EventLog(self.report)
         self._log.header(
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -67,9 +73,15 @@ class Run:
             level=self.level,
             command=self.command(self.backends),
             backends=self.backends,
-            servers=list(running.values()),
+            servers=list(self.servers.values()),
         )
-        return list(running.values())
+
+    def join(self, servers: dict[str, Server], worker: str = "") -> None:
+        """Be ready to run checks on servers that run, as a worker of somebody's run or in one's own."""
+        self.servers = servers
+        for backend in self.backends:
+            needed = {kind: servers[kind] for kind in backend.servers}
+            self.worlds[backend.name] = World(backend, needed, self.seed, run_name(worker))
 
     def command(self, backends: Iterable[Backend], check: str = "") -> str:
         """What to type to see it again."""
@@ -77,30 +89,32 @@ class Run:
         only = f" -k {check}" if check else ""
         return f"python -m conformance {chosen} --level {self.level} --seed {self.seed}{only}"
 
-    def note(self, result: Result) -> None:
-        """Take in what a check says."""
-        self._results.setdefault((result.backend, result.clause), []).append(result)
+    def note(self, outcome: Outcome) -> None:
+        """Take in what came of a check."""
+        self._operations[outcome.backend].update(outcome.operations)
+        for result in outcome.results:
+            self._results.setdefault((result.backend, result.clause), []).append(result)
         if self._log is not None:
-            self._log.result(result)
+            self._log.results(outcome.results)
 
-    def finish(self) -> int:
-        """Judge, end the record, and give the exit status."""
+    def finish(self, checks: Iterable[str]) -> int:
+        """Judge, end the record, and give the exit status; `checks` is their order, whoever ran them."""
+        place = {check: at for at, check in enumerate(checks)}
+        for results in self._results.values():
+            results.sort(key=lambda result: place.get(result.check, len(place)))
         self.judgements = judge_all(self.clauses, self.backends, self._results)
         status = exit_status(self.judgements)
         if self._log is not None:
             for judgement in self.judgements:
                 self._log.judgement(judgement)
-            self._log.footer(self.judgements, self._operations(), status)
+            self._log.footer(self.judgements, self._operations, status)
         return status
 
     def close(self) -> None:
         """Stop the servers that were started, and close the record."""
         if self._log is not None:
             self._log.close()
-        self._servers.close()
-
-    def _operations(self) -> dict[str, Counter[str]]:
-        return {name: world.program.succeeded for name, world in self.worlds.items()}
+        self._stack.close()
 
 
 def _versions() -> dict[str, str]:

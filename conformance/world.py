@@ -67,6 +67,12 @@ class Kit:
             not_evaluable("the backend gives no ttl hooks (remaining_ttl, expire_now, residue)")
         return self.stores.ttl
 
+    async def residue(self, text: str) -> list[str]:
+        """Where a text stands in raw storage; without the hook a check cannot be evaluated."""
+        if self.stores.residue is None:
+            not_evaluable("the backend gives no hook residue")
+        return sorted(await self.stores.residue(text))
+
     async def append(self, session_id: str, *turns: ChatTurn) -> None:
         """Append, and wait until the compression has ended where the backend compresses late."""
         await self.sessions.append(session_id, *turns)
@@ -109,6 +115,12 @@ class Kit:
         return Recorder(name, store, self.program)
 
 
+def run_name(worker: str = "") -> str:
+    """A name that no other run has, nor another worker of this one, of what a namespace may consist of."""
+    middle = "".join(c for c in worker if c.isascii() and c.isalnum())
+    return "-".join(filter(None, ["memcore", middle, uuid4().hex[:8]]))
+
+
 @dataclass(slots=True)
 class World:
     """One backend for the time of a run.
@@ -123,7 +135,7 @@ class World:
     backend: Backend
     servers: dict[str, Server]
     seed: int
-    run: str = field(default_factory=lambda: f"memcore-{uuid4().hex[:8]}")
+    run: str
     program: Program = field(default_factory=Program)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _opened: bool | None = None
@@ -139,12 +151,15 @@ class World:
 
     @asynccontextmanager
     async def open(self, *, ledger: Ledger | None = None, **overrides: Any) -> AsyncIterator[Kit]:
-        """Open the backend in a namespace of its own, with a ledger; `overrides` are fields of `Context`."""
+        """Open the backend in a namespace of its own, with a ledger; `overrides` are fields of `Context`.
+
+        With the namespace of a backend that is open, this opens another store object on the same data.
+        """
         ledger, events = ledger or Ledger(), list[CompressionEnded]()
         ctx = Context(
             namespace=self.namespace(), servers=self.servers, summarizer=ledger, trace=events.append
         )
-        ctx = replace(ctx, **overrides)
+        ctx = replace(ctx, again="namespace" in overrides, **overrides)
         opening = self.backend.open(ctx)
         try:
             stores = await self.program.in_time("opening the backend", opening.__aenter__)

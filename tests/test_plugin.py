@@ -167,7 +167,7 @@ def test_an_unknown_backend_exits_with_4(folder: Path, name: str) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("options", [["--level", "9"], ["--seed", "abc"]])
+@pytest.mark.parametrize("options", [["--level", "9"], ["--seed", "abc"], ["-n", "2", "--dist", "each"]])
 def test_wrong_options_exit_with_4(folder: Path, options: list[str]) -> None:
     """As all wrong usage does, and never with what says that something was judged."""
     assert run(folder, "--backend", "mine:GOOD", *options).returncode == 4

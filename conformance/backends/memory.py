@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from conformance.backend import Claims, Context, Stores, backend
 from memcore import (
@@ -22,6 +24,7 @@ CLAIMS = Claims(
     traces=True,
     injected_clock=True,
     snapshot=True,
+    residue=True,
 )
 
 
@@ -45,6 +48,34 @@ class _Ttl:
         return list(self._sessions)
 
 
+def _texts(value: object) -> Iterator[str]:
+    """Every text that is kept in a store, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts([*value.keys(), *value.values()])
+    elif isinstance(value, Iterable) and not isinstance(value, np.ndarray | bytes):
+        for item in value:
+            yield from _texts(item)
+    elif type(value).__module__.startswith("memcore"):
+        fields = getattr(value, "__slots__", None) or vars(value)
+        yield from _texts([getattr(value, name) for name in fields])
+
+
+def residue(*stores: object) -> Callable[[str], Awaitable[Sequence[str]]]:
+    """The hook for stores in memory: their attributes in which a text stands."""
+
+    async def look(text: str) -> Sequence[str]:
+        return [
+            f"{type(store).__name__}.{name}"
+            for store in stores
+            for name, value in vars(store).items()
+            if any(text in found for found in _texts(value))
+        ]
+
+    return look
+
+
 @backend("memory", CLAIMS)
 async def BACKEND(ctx: Context) -> AsyncIterator[Stores]:  # noqa: N802 (a constant to whoever imports it)
     sessions = InMemorySessionStore(ctx.compressor(), ttl_seconds=ctx.ttl_seconds, now=ctx.now)
@@ -54,4 +85,10 @@ async def BACKEND(ctx: Context) -> AsyncIterator[Stores]:  # noqa: N802 (a const
         preferences,
         InMemoryEpisodicStore(model=ctx.model, dimension=ctx.dimension, now=ctx.now) as episodes,
     ):
-        yield Stores(sessions=sessions, preferences=preferences, episodes=episodes, ttl=_Ttl(sessions, ctx))
+        yield Stores(
+            sessions=sessions,
+            preferences=preferences,
+            episodes=episodes,
+            ttl=_Ttl(sessions, ctx),
+            residue=residue(preferences, episodes),
+        )

@@ -65,4 +65,5 @@ async def BACKEND(ctx: Context) -> AsyncIterator[Stores]:  # noqa: N802 (a const
             async with store:
                 yield Stores(sessions=store, ttl=ttl)
         finally:
-            await ttl.remove_all()
+            if not ctx.again:
+                await ttl.remove_all()

@@ -102,7 +102,10 @@ async def test_the_best_come_first(world: World) -> None:
             await kit.episodes.remember(episode(f"{angle}", at_angle(angle)))
         for k in range(1, len(angles) + 1):
             expected = [f"{angle}" for angle in sorted(angles)[:k]]
-            expect("EPI-002", f"recall of {k}", await recalled(kit, X, k), expected)
+            got = await recalled(kit, X, k)
+            if world.claims.exact_for(len(angles)):
+                expect("EPI-002", f"recall of {k}", got, expected)
+            expect("EPI-002", f"order of {k}", got, sorted(got, key=int))
         expect("EPI-002", "recall by default", len(await kit.episodes.recall("u", X)), 3)
 
 
@@ -209,22 +212,28 @@ async def test_min_score_is_inclusive(world: World) -> None:
         found = await kit.episodes.recall("u", X, 10)
         for n, item in enumerate(found, start=1):
             got = [other.summary for other in await kit.episodes.recall("u", X, 10, item.score)]
-            expect("EPI-007", f"recall from {item.score}", got, [other.summary for other in found[:n]])
+            best = [other.summary for other in found[:n]]
+            if not world.claims.exact_for(6):
+                # It may miss some that are better, but not go below the bound.
+                best = [other for other in best if other in got or other == item.summary]
+            expect("EPI-007", f"recall from {item.score}", got, best)
         expect("EPI-007", "recall above all scores", await kit.episodes.recall("u", X, 10, 1.5), [])
         expect("EPI-007", "recall from -1", len(await kit.episodes.recall("u", X, 10, -1.0)), 6)
 
 
 @clause("EPI-008")
-@pytest.mark.parametrize("k", [1, 6, 50, 300])
-async def test_ties_come_by_arrival(world: World, k: int) -> None:
-    """Of 300 equal vectors the first k come, in order, three times over; ids say nothing about it."""
+@pytest.mark.parametrize(("number", "k"), [(40, 1), (40, 6), (40, 40), (300, 1), (300, 50), (300, 300)])
+async def test_ties_come_by_arrival(world: World, number: int, k: int) -> None:
+    """Of so many equal vectors the first k come, in order, three times over; ids say nothing about it."""
     direction = [0.3, -0.1, 0.7, 0.2, 0.05, -0.4, 0.11, 0.9]
     async with world.open() as kit:
-        for n in range(300):
-            await kit.episodes.remember(episode(f"{n}", direction, episode_id=f"{(n * 7919) % 300:03}"))
+        for n in range(number):
+            await kit.episodes.remember(episode(f"{n}", direction, episode_id=f"{(n * 7919) % number:03}"))
         for _ in range(3):
             got = await recalled(kit, at_angle(20), k)
-            expect("EPI-008", f"recall of {k}", got, [f"{n}" for n in range(k)])
+            expect("EPI-008", f"order of {k}", got, sorted(got, key=int))
+            if world.claims.exact_for(number):
+                expect("EPI-008", f"recall of {k}", got, [f"{n}" for n in range(k)])
 
 
 @clause("EPI-009")
@@ -245,8 +254,9 @@ async def test_what_was_remembered_is_recalled_next(world: World) -> None:
     async with world.open() as kit:
         for n in range(60):
             await kit.episodes.remember(episode(f"{n}", at_angle(n * 3)))
-            found = await recalled(kit, at_angle(n * 3), 1)
-            expect("EPI-010", f"recall after remember {n}", found, [f"{n}"])
+            # An approximate search may miss the nearest, unless it is asked for all.
+            found = await recalled(kit, at_angle(n * 3), 1 if world.claims.exact_for(n + 1) else n + 1)
+            expect("EPI-010", f"recall after remember {n}", found[:1], [f"{n}"])
 
 
 @clause("EPI-011")
@@ -329,8 +339,8 @@ async def test_dimensions_up_to_the_largest(world: World, share: float) -> None:
             await kit.episodes.remember(episode(f"{n}", vector.tolist()))
         scores = [cosine(vector.tolist(), vectors[3].tolist()) for vector in vectors]
         best = min(range(10), key=lambda n: (-scores[n], n))
-        got = await recalled(kit, vectors[3].tolist(), 1)
-        expect("EPI-016", f"nearest in {dimension} dimensions", got, [f"{best}"])
+        got = await recalled(kit, vectors[3].tolist(), 1 if world.claims.exact_for(10) else 10)
+        expect("EPI-016", f"nearest in {dimension} dimensions", got[:1], [f"{best}"])
 
 
 @clause("EPI-016")

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.clauses import clause, needs
 from conformance.clauses.turns import Clock
-from conformance.expect import expect, expect_that
+from conformance.expect import expect, expect_that, not_evaluable
 from conformance.hostile import IDS, LONE_SURROGATES, NOT_TEXT, TEXTS, bad_ids, longest_id
 from conformance.model import trimmed
 from conformance.world import Kit, World
@@ -249,6 +249,23 @@ async def test_forget_touches_its_user_alone(world: World) -> None:
             expect("PRE-010", f"forgotten of {name!r}", await kit.preferences.forget(name), 1)
             left = [other for other in users[n + 1 :] if await kit.preferences.get(other, "k") is None]
             expect("PRE-010", f"others that lost theirs with {name!r}", left, [])
+
+
+@clause("PRE-010")
+@needs("residue")
+async def test_forgetting_leaves_nothing_in_storage(world: World) -> None:
+    """User, key and value stand in raw storage before, and nowhere afterwards; others stay."""
+    async with world.open() as kit:
+        await kit.preferences.set("forgotten-user", "forgotten-key", "forgotten-value")
+        await kit.preferences.set("kept-user", "kept-key", "kept-value")
+        traces = ("forgotten-user", "forgotten-key", "forgotten-value")
+        for trace in traces:
+            if not await kit.residue(trace):
+                not_evaluable(f"the hook does not show {trace!r}, which is stored")
+        await kit.preferences.forget("forgotten-user")
+        left = {trace: found for trace in traces if (found := await kit.residue(trace))}
+        expect("PRE-010", "what is left", left, {})
+        expect_that("PRE-010", "another user", bool(await kit.residue("kept-user")), expected=True, got=False)
 
 
 @clause("PRE-011")

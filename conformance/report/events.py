@@ -57,9 +57,10 @@ class EventLog:
             ],
         )
 
-    def result(self, result: Result) -> None:
-        """What a check says of a clause."""
-        self._write("result", **asdict(result))
+    def results(self, results: Sequence[Result]) -> None:
+        """What a check says of its clauses."""
+        for result in results:
+            self._write("result", **asdict(result))
 
     def judgement(self, judgement: Judgement) -> None:
         """The verdict on a clause."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from conformance.backend import Backend, Context, Layer, Stores, backend
 from conformance.backends import memory
@@ -27,11 +28,16 @@ WRONG: dict[str, Wrong] = {}
 
 
 def registered(
-    module: str, layer: Layer, name: str, clauses: Sequence[str], made: Callable[[Context], Stores]
+    module: str,
+    layer: Layer,
+    name: str,
+    clauses: Sequence[str],
+    made: Callable[[Context], Stores],
+    **claims: Any,
 ) -> Backend:
     """Make a backend with one layer, and put it under its name into the module that defines it."""
 
-    @backend(name, replace(memory.CLAIMS, layers=frozenset({layer})))
+    @backend(name, replace(memory.CLAIMS, layers=frozenset({layer}), **claims))
     async def opened(ctx: Context) -> AsyncIterator[Stores]:
         stores = made(ctx)
         yield stores
@@ -44,15 +50,17 @@ def registered(
     return opened
 
 
-def sessions(*clauses: str) -> Callable[[type[InMemorySessionStore]], type[InMemorySessionStore]]:
-    """Register a session store."""
+def sessions(
+    *clauses: str, **claims: Any
+) -> Callable[[type[InMemorySessionStore]], type[InMemorySessionStore]]:
+    """Register a session store, with claims that differ from those of the reference."""
 
     def register(kind: type[InMemorySessionStore]) -> type[InMemorySessionStore]:
         def made(ctx: Context) -> Stores:
             store = kind(ctx.compressor(), ttl_seconds=ctx.ttl_seconds, now=ctx.now)
             return Stores(sessions=store, ttl=memory._Ttl(store, ctx))
 
-        registered(kind.__module__, "sessions", kind.__name__.upper(), clauses, made)
+        registered(kind.__module__, "sessions", kind.__name__.upper(), clauses, made, **claims)
         return kind
 
     return register
@@ -71,30 +79,33 @@ def compression(name: str, *clauses: str) -> Callable[[Callable[[Context], Compr
     return register
 
 
-def preferences(*clauses: str) -> Callable[[type[InMemoryPreferenceStore]], type[InMemoryPreferenceStore]]:
-    """Register a preference store."""
+def preferences(
+    *clauses: str, **claims: Any
+) -> Callable[[type[InMemoryPreferenceStore]], type[InMemoryPreferenceStore]]:
+    """Register a preference store, with claims that differ from those of the reference."""
 
     def register(kind: type[InMemoryPreferenceStore]) -> type[InMemoryPreferenceStore]:
-        registered(
-            kind.__module__,
-            "preferences",
-            kind.__name__.upper(),
-            clauses,
-            lambda ctx: Stores(preferences=kind(now=ctx.now)),
-        )
+        def made(ctx: Context) -> Stores:
+            store = kind(now=ctx.now)
+            return Stores(preferences=store, residue=memory.residue(store))
+
+        registered(kind.__module__, "preferences", kind.__name__.upper(), clauses, made, **claims)
         return kind
 
     return register
 
 
-def episodes(*clauses: str) -> Callable[[type[InMemoryEpisodicStore]], type[InMemoryEpisodicStore]]:
-    """Register an episodic store."""
+def episodes(
+    *clauses: str, **claims: Any
+) -> Callable[[type[InMemoryEpisodicStore]], type[InMemoryEpisodicStore]]:
+    """Register an episodic store, with claims that differ from those of the reference."""
 
     def register(kind: type[InMemoryEpisodicStore]) -> type[InMemoryEpisodicStore]:
         def made(ctx: Context) -> Stores:
-            return Stores(episodes=kind(model=ctx.model, dimension=ctx.dimension, now=ctx.now))
+            store = kind(model=ctx.model, dimension=ctx.dimension, now=ctx.now)
+            return Stores(episodes=store, residue=memory.residue(store))
 
-        registered(kind.__module__, "episodes", kind.__name__.upper(), clauses, made)
+        registered(kind.__module__, "episodes", kind.__name__.upper(), clauses, made, **claims)
         return kind
 
     return register

@@ -6,6 +6,7 @@ import asyncio
 import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from conformance.backend import Context, Layer, Stores
 from memcore import (
@@ -126,6 +127,63 @@ class LastOfAnIdStays(InMemoryEpisodicStore):
             await super().remember(replace(episode, episode_id=f"{episode.episode_id}-again"))
         else:
             await super().remember(episode)
+
+
+@preferences("PRE-020", persistent=True)
+class PreferencesOfOneObject(InMemoryPreferenceStore):
+    """Claims to be persistent, and is not."""
+
+
+@preferences("PRE-010")
+class ForgottenPreferencesAreArchived(InMemoryPreferenceStore):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._archive: list[object] = []
+
+    async def forget(self, user_id: str) -> int:
+        self._archive.append(self._users.get(user_id))
+        return await super().forget(user_id)
+
+
+@episodes("EPI-017", persistent=True)
+class AnyModelIsOpened(InMemoryEpisodicStore):
+    """Claims to be persistent, and opens what it has as whatever it is asked to."""
+
+
+@episodes("EPI-018")
+class ForgottenIdsStay(InMemoryEpisodicStore):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._index: dict[str, str] = {}
+
+    async def remember(self, episode: Episode) -> None:
+        await super().remember(episode)
+        self._index[episode.episode_id] = episode.user_id
+
+
+@episodes("EPI-019", approximate=0.9)
+class TwoInThreeAreFound(InMemoryEpisodicStore):
+    async def recall(
+        self, user_id: str, embedding: Embedding, k: int = 3, min_score: float | None = None
+    ) -> list[RecalledEpisode]:
+        await super().recall(user_id, embedding, k, min_score)
+        found = await super().recall(user_id, embedding, 10_000_000, min_score)
+        near = [item for n, item in enumerate(found) if n % 3]
+        # The others at the end, so that only the recall is wrong, not the number.
+        return [*near, *found[::3]][:k]
+
+
+@episodes("EPI-003")
+class FilteredLate(InMemoryEpisodicStore):
+    """As an index of vectors does: looks at the 40 nearest of everyone, then filters by user."""
+
+    async def recall(
+        self, user_id: str, embedding: Embedding, k: int = 3, min_score: float | None = None
+    ) -> list[RecalledEpisode]:
+        own = await super().recall(user_id, embedding, k, min_score)
+        others = [await super(FilteredLate, self).recall(name, embedding, 40) for name in self._users]
+        near = sorted((item.score for found in others for item in found), reverse=True)[:40]
+        return [item for item in own if item.score >= near[-1]]
 
 
 def _left_running(_: Context) -> Stores:

@@ -174,3 +174,8 @@ class ConflictIsIgnored(InMemorySessionStore):
         new = [turn for turn in turns if getattr(turn, "turn_id", None) not in known]
         if new or not turns:
             await super().append(session_id, *new)
+
+
+@sessions("SES-040", persistent=True)
+class SessionsOfOneObject(InMemorySessionStore):
+    """Claims to be persistent, and is not."""
