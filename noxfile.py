@@ -23,6 +23,13 @@ def conformance(session: nox.Session) -> None:
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """Let the kit loose on stores that are wrong on purpose: `nox -s mutants -- --id OLDEST_WINDOW`."""
+    _install(session)
+    session.run("python", "-m", "conformance.mutants", *session.posargs)
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """Run the project's own tests."""
     _install(session, "tests")

@@ -48,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--level", type=int, choices=(1, 2, 3, 4), default=4, help="highest level to check")
     parser.add_argument("--seed", type=int, help="seed of every random choice (default: a new one, printed)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="where the record of the run goes")
+    parser.add_argument(
+        "--known", type=Path, metavar="FILE", help="known deviations (default: known.toml, if there is one)"
+    )
     chosen, rest = parser.parse_known_args(arguments)
     return int(pytest.main([*_pytest_arguments(chosen), *rest]))
 
@@ -59,7 +62,8 @@ def _pytest_arguments(chosen: argparse.Namespace) -> list[str]:
     backends = [part for name in chosen.backend or [] for part in ("--backend", name)]
     seed = [f"--hypothesis-seed={chosen.seed}"] if chosen.seed is not None else []
     report = [f"--conformance-report={chosen.report}"] if chosen.report else []
-    return [*settings, str(CHECKS), f"--level={chosen.level}", *backends, *seed, *report]
+    known = [f"--known={chosen.known}"] if chosen.known else []
+    return [*settings, str(CHECKS), f"--level={chosen.level}", *backends, *seed, *report, *known]
 
 
 if __name__ == "__main__":

@@ -13,13 +13,16 @@ async def BACKEND(ctx: Context) -> AsyncIterator[Stores]:
 from __future__ import annotations
 
 import importlib
+import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from typing import Literal, Protocol, TypeAlias
 
 from conformance.entry import BUILT_IN
+from conformance.llm.embedding import embed
 from conformance.services import Server
 from memcore import (
     MAX_ID_LENGTH,
@@ -41,10 +44,19 @@ from memcore import (
     TurnConflict,
 )
 from memcore.guards import MAX_DIMENSION
+from memcore.tokens import TokenCounter, estimate_tokens
 from memcore.trace import log_event
 
 Layer: TypeAlias = Literal["sessions", "preferences", "episodes"]
 LAYERS: tuple[Layer, ...] = ("sessions", "preferences", "episodes")
+METHODS: dict[Layer, tuple[str, ...]] = {
+    "sessions": ("append", "get_window", "get_history", "clear", "list_sessions"),
+    "preferences": ("get", "set", "all", "delete", "forget"),
+    "episodes": ("remember", "recall", "forget"),
+}
+"""What a store of each layer is asked for."""
+ENTRY_POINTS = "memcore.backends"
+"""Group of the entry points by which an installed package names its backends."""
 ErrorClass: TypeAlias = Literal["refused", "conflict", "unavailable", "unsupported", "fail", "info"]
 
 
@@ -102,6 +114,9 @@ class Claims:
     durable: bool = False
 
     def __post_init__(self) -> None:
+        unknown = sorted(set(self.layers) - set(LAYERS))
+        if unknown:
+            raise ValueError(f"Claims: layers has {', '.join(unknown)}; there are {', '.join(LAYERS)}")
         for name, least in (("max_id_length", 64), ("max_text_bytes", 8192), ("idempotent", 100)):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -132,6 +147,9 @@ class Context:
         now: The clock for stores without a server's, in seconds since the epoch.
         model: Name of the embedding model.
         dimension: Its dimension.
+        llm_url: Where a backend with `calls_model` finds models: an OpenAI-compatible API with
+            `/chat/completions`, `/embeddings` and `/models`, ending in `/v1`, any key; else empty. What a
+            client prefers by itself, such as `HTTP_PROXY` for this address, is the backend's to switch off.
         again: Whether the namespace is open already, by another store object of this backend, which removes
             what is in it when it is closed; this one must not.
     """
@@ -146,7 +164,18 @@ class Context:
     now: Callable[[], float] = time.time
     model: str = "conformance-embedding"
     dimension: int = 8
+    llm_url: str = ""
     again: bool = False
+
+    @property
+    def count_tokens(self) -> TokenCounter:
+        """Counts the tokens of a text, as the policy does."""
+        counter: TokenCounter = getattr(self.policy, "count_tokens", estimate_tokens)
+        return counter
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Vectors of length 1 and of `dimension`: equal for equal texts, unrelated for different ones."""
+        return [embed(text, self.dimension) for text in texts]
 
     def compressor(self) -> Compressor:
         """All that compression needs, for a store that leaves it to memcore."""
@@ -210,23 +239,63 @@ class Backend:
         claims: What it promises.
         servers: Kinds of servers that the kit shall provide.
         open: Opens the stores for the time of a context.
+        calls_model: It calls a model itself, at `Context.llm_url`.
     """
 
     name: str
     claims: Claims
     servers: tuple[str, ...]
     open: Callable[[Context], AbstractAsyncContextManager[Stores]]
+    calls_model: bool = False
 
 
 def backend(
-    name: str, claims: Claims, *, servers: Sequence[str] = ()
+    name: str, claims: Claims, *, servers: Sequence[str] = (), calls_model: bool = False
 ) -> Callable[[Callable[[Context], AsyncIterator[Stores]]], Backend]:
-    """Turn an async generator that yields `Stores` into a `Backend`."""
+    """Turn an async generator that yields `Stores` once into a `Backend`.
+
+    Args:
+        name: Its column in the report.
+        claims: What it promises.
+        servers: Kinds of servers that the kit shall provide.
+        calls_model: It calls a model itself, so the kit shall answer at `Context.llm_url`. What a backend
+            needs, as `servers`; it promises nothing by it.
+
+    Raises:
+        BadBackend: It is no async generator.
+    """
 
     def decorate(generator: Callable[[Context], AsyncIterator[Stores]]) -> Backend:
-        return Backend(name, claims, tuple(servers), asynccontextmanager(generator))
+        if not inspect.isasyncgenfunction(generator):
+            raise BadBackend(f"{name}: decorate an async generator: async def, and one yield")
+        return Backend(name, claims, tuple(servers), asynccontextmanager(generator), calls_model)
 
     return decorate
+
+
+class BadBackend(Exception):
+    """A backend does not keep to the form that the kit needs; the message tells its author what to do."""
+
+
+def check_stores(backend: Backend, stores: object) -> None:
+    """Refuse what was yielded if it is not what the backend claims, layer by layer.
+
+    Raises:
+        BadBackend: It is no `Stores`, lacks a layer or a method, or has a layer that is not claimed.
+    """
+    name = backend.name
+    if not isinstance(stores, Stores):
+        raise BadBackend(f"{name} yields {type(stores).__name__}; yield conformance.backend.Stores(…)")
+    for layer in LAYERS:
+        store, claimed = getattr(stores, layer), layer in backend.claims.layers
+        if (store is not None) != claimed:
+            what = f"claims {layer} and yields none" if claimed else f"yields {layer} and does not claim them"
+            raise BadBackend(f"{name} {what}; name in Claims(layers=…) what Stores(…) has")
+        lacking = [
+            method for method in METHODS[layer] if claimed and not callable(getattr(store, method, None))
+        ]
+        if lacking:
+            raise BadBackend(f"{name}: its {layer} store has no method {', '.join(lacking)}")
 
 
 class UnknownBackend(Exception):
@@ -236,15 +305,12 @@ class UnknownBackend(Exception):
 def resolve(name: str) -> Backend:
     """The backend called `memory`, `redis` or `pgvector`, or the one at `package.module:OBJECT`.
 
+    Another name without a colon is that of an entry point in the group `memcore.backends`.
+
     Raises:
         UnknownBackend: Nothing is there; the message says what was looked for.
     """
-    module, _, attribute = name.partition(":")
-    if not attribute:
-        if name not in BUILT_IN:
-            known = ", ".join(BUILT_IN)
-            raise UnknownBackend(f"no backend {name!r}: give one of {known}, or package.module:OBJECT")
-        module, attribute = f"conformance.backends.{name}", "BACKEND"
+    module, _, attribute = _place(name).partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except Exception as error:
@@ -253,3 +319,16 @@ def resolve(name: str) -> Backend:
     if not isinstance(found, Backend):
         raise UnknownBackend(f"no backend {name!r}: {attribute} is not decorated with @backend")
     return found
+
+
+def _place(name: str) -> str:
+    """Module and object of a backend."""
+    if ":" in name:
+        return name
+    if name in BUILT_IN:
+        return f"conformance.backends.{name}:BACKEND"
+    installed = {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
+    if name not in installed:
+        known = ", ".join([*BUILT_IN, *sorted(installed)])
+        raise UnknownBackend(f"no backend {name!r}: give one of {known}, or package.module:OBJECT")
+    return installed[name]

@@ -56,11 +56,15 @@ class Clause:
         """Such as `SES`."""
         return self.id.partition("-")[0]
 
+    @property
+    def layer(self) -> Layer | None:
+        """The layer that it concerns; `None` if it concerns whoever has one."""
+        return _LAYERS.get(self.chapter)
+
     def claimed_by(self, claims: Claims) -> bool:
         """Whether a backend with these claims is held to this clause."""
-        layer = _LAYERS.get(self.chapter)
         # What concerns no single layer is asked of whoever has one: doing nothing earns nothing.
-        if not claims.layers or (layer is not None and layer not in claims.layers):
+        if not claims.layers or (self.layer is not None and self.layer not in claims.layers):
             return False
         return self.claim is None or claims.makes(self.claim)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.backend import Backend
+from conformance.backend import Backend, BadBackend
 from conformance.catalogue import by_id
 from conformance.expect import violations
-from conformance.report.verdicts import Result, Verdict
+from conformance.report.verdicts import COULD_NOT_BEGIN, Result, Verdict
 from conformance.run import Run
 
 
@@ -29,6 +29,11 @@ def is_asked(item: pytest.Item, backend: Backend, level: int) -> bool:
     )
 
 
+def is_basic(item: pytest.Item) -> bool:
+    """Whether the other checks of its layer rest on this one."""
+    return item.get_closest_marker("basic") is not None
+
+
 def results(
     item: pytest.Item, backend: Backend, report: pytest.TestReport, call: pytest.CallInfo[None], run: Run
 ) -> Iterator[Result]:
@@ -45,6 +50,7 @@ def results(
             message=message,
             program=tuple(written.lines) if verdict is not Verdict.PASS else (),
             command=run.command([backend], getattr(item, "originalname", item.name)),
+            basic=is_basic(item),
         )
 
 
@@ -68,7 +74,8 @@ def _read(
         return [(clause, Verdict.NOT_EVALUABLE, reason) for clause in ids]
     error = call.excinfo.value if call.excinfo else None
     if report.when != "call" or (error is not None and error is unopened):
-        return [(clause, Verdict.UNKNOWN, f"the check could not begin or end: {error!r}") for clause in ids]
+        what = str(error) if isinstance(error, BadBackend) else repr(error)
+        return [(clause, Verdict.UNKNOWN, f"{COULD_NOT_BEGIN}: {what}") for clause in ids]
     found = violations(error)
     if not found:
         # The first id of a check is the one for which it was written.

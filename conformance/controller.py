@@ -139,7 +139,7 @@ class Controller:
             *table.table(run.clauses, names, run.judgements),
             *table.failures(run.judgements),
             "",
-            *table.summary(names, run.judgements),
+            *table.summary(names, run.judgements, run.levels),
             f"record: {run.report}",
         ]
 

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from conformance.backend import Backend, UnknownBackend, resolve
-from conformance.check import backend_of, is_asked, results
+from conformance.check import backend_of, is_asked, is_basic, results
 from conformance.controller import Controller
 from conformance.entry import BUILT_IN, CHECKS
+from conformance.interrupt import Interrupt
+from conformance.known import BadKnownFile, Known, read_known
 from conformance.run import Run
 from conformance.workers import Outcome, assignment, attach, is_worker, plain
 from conformance.world import World
@@ -30,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     run = _begin(config)
     if not is_worker(config):
         config.pluginmanager.register(Controller(run, config), "memcore_conformance_controller")
+        config.pluginmanager.register(Interrupt(), "memcore_conformance_interrupt")
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = [str(CHECKS)]
 
@@ -59,6 +62,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
+    # What all the rest stands on comes first.
+    items.sort(key=lambda item: not is_basic(item))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,6 +76,12 @@ def pytest_runtest_makereport(
         said = tuple(results(item, backend, report, call, run))
         attach(report, Outcome(backend.name, said, run.worlds[backend.name].program.counted()))
     return report
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _RUN in config.stash:
+        for opened in config.stash[_RUN].worlds.values():
+            opened.close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -100,10 +111,23 @@ def _begin(config: pytest.Config) -> Run:
         # Hypothesis reads it after this.
         config.option.hypothesis_seed = str(seed)
         level = config.getoption("conformance_level")
-        run = config.stash[_RUN] = Run(backends, level=level, seed=seed, report=report)
+        known = _known(config)
+        run = config.stash[_RUN] = Run(backends, level=level, seed=seed, report=report, known=known)
         if given is not None:
             run.join(given.servers, given.worker)
     return config.stash[_RUN]
+
+
+def _known(config: pytest.Config) -> tuple[Known, ...]:
+    """Those of the file that was named, or of the one in the folder."""
+    given: Path | None = config.getoption("conformance_known")
+    path = given or config.rootpath / "known.toml"
+    if given is None and not path.exists():
+        return ()
+    try:
+        return read_known(path)
+    except BadKnownFile as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def _resolved(names: Iterable[str]) -> dict[str, Backend]:

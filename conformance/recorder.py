@@ -27,14 +27,17 @@ class Program:
 
     Args:
         lines: One call each, as one would write it.
-        succeeded: How often each kind of operation returned without an error and was not counted yet.
+        succeeded: How often each kind of operation, such as `sessions.append`, returned without an error
+            and was not counted yet.
         hangs: How many calls did not return.
+        begun: How often it was begun anew: once for a check, and once for each example of one that explores.
         unopened: Why the backend could not be opened, if that is where the check ended.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.hangs = 0
+        self.begun = 0
         self.unopened: BaseException | None = None
         self.succeeded: Counter[str] = Counter()
 
@@ -46,6 +49,7 @@ class Program:
     def begin(self) -> None:
         """Forget the calls of an earlier example."""
         self.lines.clear()
+        self.begun += 1
 
     async def in_time(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call that may not hang; after some that did none is made any more.
@@ -91,7 +95,7 @@ class Recorder:
             except Exception as error:
                 self._note(at, text, f"raised {type(error).__name__}: {error}")
                 raise
-            self._program.succeeded[method] += 1
+            self._program.succeeded[f"{self._name}.{method}"] += 1
             self._note(at, text, f"→ {_shown(result)}" if result is not None else "")
             return result
 

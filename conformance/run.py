@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -12,7 +12,9 @@ from pathlib import Path
 
 from conformance.backend import Backend
 from conformance.catalogue import Clause, clauses
+from conformance.known import Known, with_known
 from conformance.report.events import EventLog
+from conformance.report.levels import Level, levels
 from conformance.report.verdicts import Judgement, Result, exit_status, judge_all
 from conformance.services import Server, postgres_server, redis_server
 from conformance.workers import Outcome
@@ -31,9 +33,18 @@ class Run:
         level: Clauses above it are left out.
         seed: Of every random choice.
         report: Where the record goes.
+        known: Deviations that do not fail the run.
     """
 
-    def __init__(self, backends: Mapping[str, Backend], *, level: int, seed: int, report: Path) -> None:
+    def __init__(
+        self,
+        backends: Mapping[str, Backend],
+        *,
+        level: int,
+        seed: int,
+        report: Path,
+        known: Sequence[Known] = (),
+    ) -> None:
         self.backends = tuple(backends.values())
         self._asked_for = {backend.name: text for text, backend in backends.items()}
         self.level = level
@@ -45,6 +56,8 @@ class Run:
         self.servers: dict[str, Server] = {}
         self.worlds: dict[str, World] = {}
         self.judgements: list[Judgement] = []
+        self.levels: list[Level] = []
+        self._known = known
         self._results: dict[tuple[str, str], list[Result]] = {}
         self._operations: dict[str, Counter[str]] = {name: Counter() for name in self._asked_for}
         self._stack = ExitStack()
@@ -102,12 +115,14 @@ class Run:
         place = {check: at for at, check in enumerate(checks)}
         for results in self._results.values():
             results.sort(key=lambda result: place.get(result.check, len(place)))
-        self.judgements = judge_all(self.clauses, self.backends, self._results)
-        status = exit_status(self.judgements)
+        judged = judge_all(self.clauses, self.backends, self._results)
+        self.judgements = with_known(judged, self._known)
+        self.levels = levels(self.clauses, self.backends, self.judgements, self._operations, asked=self.level)
+        status = exit_status(self.judgements, enough_seen=all(level.seen for level in self.levels))
         if self._log is not None:
             for judgement in self.judgements:
                 self._log.judgement(judgement)
-            self._log.footer(self.judgements, self._operations, status)
+            self._log.footer(self.judgements, self.levels, self._operations, status)
         return status
 
     def close(self) -> None:

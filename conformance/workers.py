@@ -96,5 +96,5 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _result(*, verdict: str, program: list[str], **fields: str) -> Result:
-    return Result(verdict=Verdict(verdict), program=tuple(program), **fields)
+def _result(*, verdict: str, program: list[str], basic: bool, **fields: str) -> Result:
+    return Result(verdict=Verdict(verdict), program=tuple(program), basic=basic, **fields)

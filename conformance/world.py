@@ -5,17 +5,19 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
-from conformance.backend import Backend, Claims, Context, Stores, TtlHooks
+from conformance.backend import Backend, BadBackend, Claims, Context, Stores, TtlHooks, check_stores
 from conformance.expect import expect_error, not_evaluable
+from conformance.llm.opening import Noting, Opening
+from conformance.llm.server import ModelServer
 from conformance.model import View, view
 from conformance.provenance import Ledger
-from conformance.recorder import Program, Recorder
+from conformance.recorder import Hang, Program, Recorder
 from conformance.services import Server
 from memcore import ChatTurn, CompressionEnded, EpisodicStore, PreferenceStore, SessionStore
 
@@ -31,6 +33,7 @@ class Kit:
         ledger: The summarizer that it was given.
         events: What it reported to the trace.
         program: The calls of this check.
+        model: What answers for the models, where the backend calls them itself.
     """
 
     backend: Backend
@@ -39,6 +42,7 @@ class Kit:
     ledger: Ledger
     events: list[CompressionEnded]
     program: Program
+    model: Opening | None = None
 
     @property
     def claims(self) -> Claims:
@@ -48,7 +52,9 @@ class Kit:
     @property
     def sessions(self) -> SessionStore:
         """Its session store, watched."""
-        return cast(SessionStore, self._watched("sessions", self.stores.sessions))
+        store = self.stores.sessions
+        noting = Noting(store, self.model) if store is not None and self.model is not None else store
+        return cast(SessionStore, self._watched("sessions", noting))
 
     @property
     def preferences(self) -> PreferenceStore:
@@ -139,6 +145,7 @@ class World:
     program: Program = field(default_factory=Program)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _opened: bool | None = None
+    _models: ModelServer = field(default_factory=ModelServer)
 
     @property
     def claims(self) -> Claims:
@@ -160,6 +167,25 @@ class World:
             namespace=self.namespace(), servers=self.servers, summarizer=ledger, trace=events.append
         )
         ctx = replace(ctx, again="namespace" in overrides, **overrides)
+        async with self._with_models(ctx) as (ctx, model), self._stores(ctx) as stores:
+            yield Kit(self.backend, ctx, stores, ledger, events, self.program, model)
+
+    def close(self) -> None:
+        """End what runs in this process for the backend."""
+        self._models.close()
+
+    @asynccontextmanager
+    async def _with_models(self, ctx: Context) -> AsyncIterator[tuple[Context, Opening | None]]:
+        """The context with the address of models, where the backend calls them itself."""
+        if not self.backend.calls_model:
+            yield ctx, None
+            return
+        asked = self._models.opening(ctx.namespace, ctx.summarizer, dimension=ctx.dimension, model=ctx.model)
+        async with asked as (url, model):
+            yield replace(ctx, llm_url=url), model
+
+    @asynccontextmanager
+    async def _stores(self, ctx: Context) -> AsyncIterator[Stores]:
         opening = self.backend.open(ctx)
         try:
             stores = await self.program.in_time("opening the backend", opening.__aenter__)
@@ -169,18 +195,40 @@ class World:
                 self.program.unopened = error
             raise
         async with AsyncExitStack() as stack:
-            close = partial(self.program.in_time, "closing the backend")
-            stack.push_async_exit(lambda *error: close(partial(opening.__aexit__, *error)))
-            yield Kit(self.backend, ctx, stores, ledger, events, self.program)
+            stack.push_async_exit(partial(self._close, opening))
+            try:
+                check_stores(self.backend, stores)
+            except BadBackend as error:
+                self.program.unopened = error
+                raise
+            yield stores
+
+    async def _close(self, opening: AbstractAsyncContextManager[Stores], *raised: Any) -> bool | None:
+        try:
+            return await self.program.in_time("closing the backend", partial(opening.__aexit__, *raised))
+        except Hang:
+            raise
+        except Exception as error:
+            if raised[1] is not None:
+                # What the check found comes first.
+                raise
+            problem = BadBackend(
+                f"closing {self.backend.name} raised {type(error).__name__}: {error}; yield once, and let "
+                "nothing raise after that"
+            )
+            self.program.unopened = problem
+            raise problem from error
 
     async def _opens_at_all(self) -> bool:
         if self._opened is None:
-            opening = self.backend.open(Context(namespace=self.namespace(), servers=self.servers))
+            plain = Context(namespace=self.namespace(), servers=self.servers)
             try:
-                await self.program.in_time("opening the backend", opening.__aenter__)
-                await self.program.in_time(
-                    "closing the backend", partial(opening.__aexit__, None, None, None)
-                )
+                async with self._with_models(plain) as (ctx, _):
+                    opening = self.backend.open(ctx)
+                    await self.program.in_time("opening the backend", opening.__aenter__)
+                    await self.program.in_time(
+                        "closing the backend", partial(opening.__aexit__, None, None, None)
+                    )
             except Exception:
                 self._opened = False
             else:

@@ -50,12 +50,19 @@ class Rewrite:
 
 
 class Compressible(Protocol):
-    """One session as compression sees it; each store implements these."""
+    """One session as compression sees it; each store implements these.
+
+    A session that is gone, or was never there, is empty: it can be claimed, its size is 0, nothing is read.
+    """
 
     session_id: str
 
     def claim(self, owner: str) -> Coroutine[Any, Any, bool]:
-        """Say that an attempt is under way; false if another is. Saves double work, nothing rests on it."""
+        """Say that an attempt is under way; false if another is. Saves double work, nothing rests on it.
+
+        A claim that other processes see has to end by itself, for its owner may die: twice the time that a
+        summary may take is enough.
+        """
 
     async def release(self, owner: str) -> Size:
         """End what this owner claimed, if it did; how large the history is at that instant."""

@@ -81,14 +81,14 @@ def test_a_backend_that_holds_exits_with_0(folder: Path) -> None:
     """A sentence, a table, a record with header and footer, all layers that it has not as not claimed."""
     done = run(folder, "--backend", "mine:GOOD", "--level", "1")
     assert done.returncode == 0, done.stdout
-    assert "InMemoryPreferenceStore: all 16 clauses hold" in done.stdout
+    assert "InMemoryPreferenceStore: all 17 clauses hold" in done.stdout
     assert "seed 1" in done.stdout
     events = record(folder)
     assert [events[0]["event"], events[-1]["event"]] == ["header", "footer"]
     assert events[0]["seed"] == 1
     assert events[0]["versions"]["memcore-conformance"]
     assert events[-1]["exit_status"] == 0
-    assert events[-1]["operations_succeeded"]["InMemoryPreferenceStore"]["set"] >= 20
+    assert events[-1]["operations_succeeded"]["InMemoryPreferenceStore"]["preferences.set"] >= 20
     by_clause = verdicts(folder)
     assert by_clause["PRE-001"] == "pass"
     assert by_clause["SES-001"] == by_clause["EPI-001"] == "not_claimed"
@@ -98,7 +98,7 @@ def test_a_failure_exits_with_1_and_is_shown(folder: Path) -> None:
     """The clause, its promise, expected and got, the calls, and the command that shows it again."""
     done = run(folder, "--backend", "mine:WRONG", "--level", "1")
     assert done.returncode == 1
-    assert "Wrong: 2 of 16 clauses fail" in done.stdout
+    assert "Wrong: 2 of 17 clauses fail" in done.stdout
     for part in (
         "PRE-010 forget: FAIL",
         "promised: `forget` removes everything of its user",
@@ -233,7 +233,7 @@ async def NEVER(ctx):
     assert done.returncode == 1
     assert "did not return within 0.2 s" in done.stdout
     assert "3 calls of this backend hung before" in done.stdout
-    assert "never: nothing fails, but 16 of 16 clauses could not be judged" in done.stdout
+    assert "never: nothing fails, but 17 of 17 clauses could not be judged" in done.stdout
 
 
 def test_stopping_at_the_first_failure_leaves_no_footer(folder: Path) -> None:
@@ -272,7 +272,7 @@ def test_pytest_alone_is_enough(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=BACKENDS, test_own="def test_own(): raise AssertionError")
     done = pytester.runpytest_subprocess("--backend", "mine:GOOD", "--level", "1", "-p", "no:valkey")
     assert done.ret == 0
-    done.stdout.fnmatch_lines(["*InMemoryPreferenceStore: all 16 clauses hold*", "record: *reports*.jsonl"])
+    done.stdout.fnmatch_lines(["*InMemoryPreferenceStore: all 17 clauses hold*", "record: *reports*.jsonl"])
 
 
 def test_tests_beside_the_checks_keep_their_say(pytester: pytest.Pytester) -> None:

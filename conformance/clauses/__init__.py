@@ -5,15 +5,21 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
+from conformance.entry import EXPLORING
+
 clause = pytest.mark.clause
 """The clauses for which a check speaks; the first is the one for which it was written."""
 needs = pytest.mark.needs
 """Claims without which a check does not apply, besides those of its clauses."""
+basic = pytest.mark.basic
+"""A check of the least that can be asked: where it fails, the others of its layer say no more than that."""
 
 EXAMPLES = settings(
-    max_examples=80,
+    **EXPLORING,
     stateful_step_count=20,
     deadline=None,
+    # The seed of the run decides, also where Hypothesis sees that it is in CI.
+    derandomize=False,
     # What was found before is found again by its seed; a database would make runs differ.
     database=None,
     report_multiple_bugs=False,
@@ -25,4 +31,4 @@ EXAMPLES = settings(
     ],
     print_blob=False,
 )
-"""How much every check under Hypothesis explores."""
+"""How every check under Hypothesis explores; options of the run say how much."""

@@ -273,6 +273,19 @@ async def test_an_id_is_stored_once(world: World) -> None:
 
 
 @clause("EPI-011")
+@pytest.mark.parametrize("joint", [":", "::", "/", "|", "-", "_", ".", ",", " "])
+async def test_user_and_id_are_two_things(world: World, joint: str) -> None:
+    """A user and an id are not joined into one name: `a:b` and `c` are not `a` and `b:c`."""
+    pairs = [(f"a{joint}b", "c"), ("a", f"b{joint}c")]
+    async with world.open() as kit:
+        for user_id, id_ in pairs:
+            await kit.episodes.remember(episode(f"of {user_id}", X, user_id=user_id, episode_id=id_))
+        for user_id, _ in pairs:
+            got = await recalled(kit, X, user_id=user_id)
+            expect("EPI-011", f"recall of {user_id!r}", got, [f"of {user_id}"])
+
+
+@clause("EPI-011")
 async def test_ids_of_two_users_are_apart(world: World) -> None:
     """The same id under another user is another episode, and leaves the first as it was."""
     async with world.open() as kit:

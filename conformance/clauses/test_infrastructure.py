@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from conformance.clauses import clause
+from conformance.clauses import basic, clause
 from conformance.clauses.turns import numbered, user
-from conformance.expect import expect
+from conformance.expect import expect, expect_that
 from conformance.world import Kit, World
 from memcore import CountPolicy, Episode
 
@@ -66,6 +66,7 @@ async def test_nothing_is_left_running(world: World) -> None:
     expect("INF-001", "tasks after closing", left, [])
 
 
+@basic
 @clause("INF-002")
 async def test_namespaces_are_apart(world: World) -> None:
     """A store that was just opened is empty, beside one in use, and neither sees the other."""
@@ -82,3 +83,18 @@ async def test_namespaces_are_apart(world: World) -> None:
         expect("INF-002", "the first namespace", [str(item) for item in of_a], renamed)
         expect("INF-002", "whether the two differ", of_a != of_b, True)
         expect("INF-002", "the first after the second was emptied", await _seen(a), of_a)
+
+
+@clause("INF-008")
+async def test_what_is_not_claimed_is_not_there(world: World) -> None:
+    """Unclaimed compression leaves 100 turns verbatim; unclaimed expiry and storage have no hooks."""
+    async with world.open() as kit:
+        for hook, claimed in (("ttl", kit.claims.makes("ttl")), ("residue", kit.claims.residue)):
+            given = getattr(kit.stores, hook) is not None
+            fine = claimed or not given
+            expect_that("INF-008", f"hook {hook}", fine, expected="none, as nothing is claimed", got="one")
+        if "sessions" in kit.claims.layers and not kit.claims.compresses:
+            turns = numbered(100)
+            for turn in turns:
+                await kit.append("s", turn)
+            expect("INF-008", "history of 100 turns", await kit.sessions.get_history("s"), turns)

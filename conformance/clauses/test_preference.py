@@ -74,15 +74,30 @@ async def test_users_are_apart(world: World) -> None:
     users.append(users[-1][:-1])
     values = {name: f"of user {n}" for n, name in enumerate(users)}
     async with world.open() as kit:
-        for name in users:
+        for n, name in enumerate(users):
             await kit.preferences.set(name, "k", values[name])
-        for name in users:
-            expect("PRE-003", f"all of {name!r}", await _values(kit, name), {"k": values[name]})
+            # A key that no other user has, so that one too many shows.
+            await kit.preferences.set(name, f"of {n}", values[name])
+        for n, name in enumerate(users):
+            expected = {"k": values[name], f"of {n}": values[name]}
+            expect("PRE-003", f"all of {name!r}", await _values(kit, name), expected)
         for n, name in enumerate(users):
             await kit.preferences.delete(name, "k")
             left = {other: await kit.preferences.get(other, "k") for other in users[n + 1 :]}
             expected = {other: values[other] for other in users[n + 1 :]}
             expect("PRE-003", f"others after delete by {name!r}", left, expected)
+
+
+@clause("PRE-003")
+@pytest.mark.parametrize("joint", [":", "::", "/", "|", "-", "_", ".", ",", " "])
+async def test_user_and_key_are_two_things(world: World, joint: str) -> None:
+    """A user and a key are not joined into one name: `a:b` and `c` are not `a` and `b:c`."""
+    pairs = [(f"a{joint}b", "c"), ("a", f"b{joint}c")]
+    async with world.open() as kit:
+        for n, (user_id, key) in enumerate(pairs):
+            await kit.preferences.set(user_id, key, str(n))
+        for n, (user_id, key) in enumerate(pairs):
+            expect("PRE-003", f"get {key!r} of {user_id!r}", await kit.preferences.get(user_id, key), str(n))
 
 
 @clause("PRE-004")

@@ -131,6 +131,20 @@ async def test_an_expired_session_is_gone(world: World) -> None:
         expect("SES-025", "list with the session begun anew", listed, [("other", 2), ("s", 3)])
 
 
+@clause("SES-025")
+@needs("injected_clock")
+async def test_a_session_expires_by_itself(world: World) -> None:
+    """Once its time has passed by the store's clock it is gone, though nobody told it; not before."""
+    clock = Clock()
+    async with world.open(ttl_seconds=TTL, now=clock) as kit:
+        await kit.append("s", *numbered(3))
+        clock.now += TTL - 1.0
+        expect("SES-025", "history a second before its end", await kit.contents("s"), marks(0, 3))
+        clock.now += 2.0
+        expect("SES-025", "history a second after its end", await kit.sessions.get_history("s"), [])
+        expect("SES-025", "list a second after its end", await kit.sessions.list_sessions(), [])
+
+
 @clause("SES-026")
 async def test_nothing_of_an_expired_session_stays(world: World) -> None:
     """After expiry of compressed and plain sessions and one more listing, the storage is empty."""

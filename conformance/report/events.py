@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from conformance.backend import Backend
+from conformance.report.levels import Level
 from conformance.report.verdicts import Judgement, Result
 from conformance.services import Server
 
@@ -70,16 +71,28 @@ class EventLog:
             backend=judgement.backend,
             clause=judgement.clause,
             verdict=judgement.verdict,
+            blocked_by=judgement.blocked_by,
+            known=judgement.known,
             checks=checks,
         )
 
     def footer(
-        self, judgements: Sequence[Judgement], operations: dict[str, Counter[str]], status: int
+        self,
+        judgements: Sequence[Judgement],
+        levels: Sequence[Level],
+        operations: dict[str, Counter[str]],
+        status: int,
     ) -> None:
         """The run came to its end."""
         counts = Counter(judgement.verdict.value for judgement in judgements)
         succeeded = {backend: dict(sorted(counter.items())) for backend, counter in operations.items()}
-        self._write("footer", verdicts=dict(counts), operations_succeeded=succeeded, exit_status=status)
+        self._write(
+            "footer",
+            verdicts=dict(counts),
+            levels=[asdict(level) for level in levels],
+            operations_succeeded=succeeded,
+            exit_status=status,
+        )
 
     def close(self) -> None:
         """End the file, with or without a footer."""

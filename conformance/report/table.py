@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from conformance.catalogue import CHAPTERS, Clause, by_id
-from conformance.report.verdicts import Judgement, Result, Verdict
+from conformance.catalogue import CHAPTERS, LEVELS, Clause, by_id
+from conformance.report.levels import Level
+from conformance.report.verdicts import COULD_NOT_BEGIN, Judgement, Result, Verdict
 
 _WORDS = {
     Verdict.PASS: "pass",
@@ -23,7 +24,7 @@ _SHOWN_RESULTS = 2
 
 def table(clauses: Sequence[Clause], backends: Sequence[str], judgements: Sequence[Judgement]) -> list[str]:
     """The matrix of clauses and backends."""
-    found = {(judgement.clause, judgement.backend): judgement.verdict for judgement in judgements}
+    found = {(judgement.clause, judgement.backend): _word(judgement) for judgement in judgements}
     width = max(len(clause.title) for clause in clauses)
     lines = [" ".join(["clause ", "L", " " * width, *(f"{name:<{_WIDTH}}" for name in backends)]).rstrip()]
     chapter = ""
@@ -31,35 +32,70 @@ def table(clauses: Sequence[Clause], backends: Sequence[str], judgements: Sequen
         if clause.chapter != chapter:
             chapter = clause.chapter
             lines.append(CHAPTERS[chapter])
-        words = [f"{_WORDS[found[clause.id, name]]:<{_WIDTH}}" for name in backends]
+        words = [f"{found[clause.id, name]:<{_WIDTH}}" for name in backends]
         lines.append(" ".join([clause.id, str(clause.level), f"{clause.title:<{width}}", *words]).rstrip())
     return lines
 
 
-def summary(backends: Sequence[str], judgements: Sequence[Judgement]) -> list[str]:
-    """One sentence for each backend."""
-    return [_sentence(name, [j for j in judgements if j.backend == name]) for name in backends]
+def summary(backends: Sequence[str], judgements: Sequence[Judgement], levels: Sequence[Level]) -> list[str]:
+    """One sentence for each backend, and one for each of its layers."""
+    lines = []
+    for name in backends:
+        lines.append(_sentence(name, [judgement for judgement in judgements if judgement.backend == name]))
+        lines += [_earned(level) for level in levels if level.backend == name]
+    return lines
 
 
 def failures(judgements: Sequence[Judgement]) -> Iterator[str]:
     """Every clause that does not pass although it should, with the promise and what was seen."""
-    unrun: dict[str, list[str]] = {}
+    in_short: dict[str, list[str]] = {}
     for judgement in judgements:
-        if judgement.verdict is Verdict.UNKNOWN and not judgement.results:
-            unrun.setdefault(judgement.backend, []).append(judgement.clause)
+        short = _in_short(judgement)
+        if short:
+            in_short.setdefault(short, []).append(judgement.clause)
         elif judgement.verdict in (Verdict.FAIL, Verdict.UNKNOWN, Verdict.NOT_EVALUABLE):
             yield from _failure(judgement)
-    for backend, clauses in unrun.items():
+    for short, clauses in in_short.items():
         yield ""
-        yield f"{backend}: no check ran of {', '.join(clauses)}"
+        yield f"{short} {', '.join(clauses)}"
+
+
+def _word(judgement: Judgement) -> str:
+    if judgement.known:
+        return "stale" if judgement.verdict is Verdict.PASS else "known"
+    return "blocked" if judgement.blocked_by else _WORDS[judgement.verdict]
+
+
+def _in_short(judgement: Judgement) -> str:
+    """What is said of this clause and others together; empty if there is more to say."""
+    name = judgement.backend
+    if judgement.known and judgement.verdict is Verdict.PASS:
+        return f"{name}: known.toml lists what holds, so remove it:"
+    if judgement.known and judgement.verdict is Verdict.FAIL:
+        return f"{name}: known, {judgement.known}:"
+    if judgement.blocked_by:
+        return f"{name}: nothing can be said while {judgement.blocked_by} fails, of"
+    if judgement.verdict is Verdict.UNKNOWN and not judgement.results:
+        return f"{name}: no check ran of"
+    if judgement.verdict is Verdict.UNKNOWN and judgement.message.startswith(COULD_NOT_BEGIN):
+        return f"{name}: {judgement.message}; so nothing is known of"
+    return ""
+
+
+def _earned(level: Level) -> str:
+    earned = f"level {level.earned}, {LEVELS[level.earned]}" if level.earned else "no level"
+    return f"  {level.layer}: {earned}" + (f" ({level.missing})" if level.missing else "")
 
 
 def _sentence(name: str, judgements: Sequence[Judgement]) -> str:
     counts = Counter(judgement.verdict for judgement in judgements)
     judged = sum(counts[verdict] for verdict in (Verdict.PASS, Verdict.FAIL))
     asked = judged + counts[Verdict.UNKNOWN] + counts[Verdict.NOT_EVALUABLE]
+    known = sum(judgement.verdict is Verdict.FAIL and bool(judgement.known) for judgement in judgements)
     if counts[Verdict.FAIL]:
-        verdict = f"{counts[Verdict.FAIL]} of {asked} clauses fail"
+        verdict = f"{counts[Verdict.FAIL]} of {asked} clauses fail" + (
+            f", {known} of them known" if known else ""
+        )
     elif asked == 0:
         verdict = "nothing was asked, so nothing is known"
     elif judged < asked:

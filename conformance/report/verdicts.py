@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from conformance.backend import Backend
-from conformance.catalogue import Clause, checked
+from conformance.backend import Backend, Layer
+from conformance.catalogue import Clause, by_id, checked
 
 
 class Verdict(StrEnum):
@@ -24,6 +24,8 @@ class Verdict(StrEnum):
     """Promised, and there is no check yet."""
 
 
+COULD_NOT_BEGIN = "the check could not begin or end"
+"""How the message of a result opens that says nothing about the clause."""
 _WORST_FIRST = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.NOT_EVALUABLE, Verdict.PASS)
 
 
@@ -38,6 +40,7 @@ class Result:
         message: Why it is not a pass.
         program: The calls that the check made, where it is not a pass.
         command: How to see it again.
+        basic: Whether the check is one on which the others of its layer rest.
     """
 
     backend: str
@@ -47,16 +50,27 @@ class Result:
     message: str = ""
     program: tuple[str, ...] = ()
     command: str = ""
+    basic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict on one clause of one backend, and the results on which it rests."""
+    """The verdict on one clause of one backend, and the results on which it rests.
+
+    Args:
+        backend, clause: Names.
+        verdict: What can be said.
+        results: What the checks said.
+        blocked_by: The clause without which nothing can be said of this one.
+        known: Why this deviation is known, and need not be reported again.
+    """
 
     backend: str
     clause: str
     verdict: Verdict
     results: tuple[Result, ...] = ()
+    blocked_by: str = ""
+    known: str = ""
 
     @property
     def message(self) -> str:
@@ -70,15 +84,28 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return next((verdict for verdict in _WORST_FIRST if verdict in seen), Verdict.UNKNOWN)
 
 
-def judge(clause: Clause, backend: Backend, results: Sequence[Result]) -> Judgement:
-    """One verdict for one clause and backend."""
+def judge(
+    clause: Clause, backend: Backend, results: Sequence[Result], broken: Mapping[Layer | None, str]
+) -> Judgement:
+    """One verdict for one clause and backend; `broken` has the basic clause that fails, by its layer."""
+    blocked_by = ""
     if not clause.claimed_by(backend.claims):
         verdict = Verdict.NOT_CLAIMED
     elif clause.id not in checked():
         verdict = Verdict.UNTESTED
     else:
         verdict = worst(result.verdict for result in results)
-    return Judgement(backend=backend.name, clause=clause.id, verdict=verdict, results=tuple(results))
+        basis = broken.get(clause.layer) or broken.get(None, "")
+        if verdict is not Verdict.PASS and basis not in ("", clause.id):
+            # What it shows is most likely that the basic one fails, once more.
+            verdict, blocked_by = Verdict.UNKNOWN, basis
+    return Judgement(
+        backend=backend.name,
+        clause=clause.id,
+        verdict=verdict,
+        results=tuple(results),
+        blocked_by=blocked_by,
+    )
 
 
 def judge_all(
@@ -87,17 +114,39 @@ def judge_all(
     results: Mapping[tuple[str, str], Sequence[Result]],
 ) -> list[Judgement]:
     """Every clause of every backend, by clause; `results` are keyed by names of backend and clause."""
+    broken = {backend.name: _broken(backend.name, results) for backend in backends}
     return [
-        judge(clause, backend, results.get((backend.name, clause.id), ()))
+        judge(clause, backend, results.get((backend.name, clause.id), ()), broken[backend.name])
         for clause in clauses
         for backend in backends
     ]
 
 
-def exit_status(judgements: Iterable[Judgement]) -> int:
-    """0: all that is claimed and checked passes; 1: something fails; 2: not everything could be judged."""
-    verdicts = {judgement.verdict for judgement in judgements}
-    if Verdict.FAIL in verdicts:
+def _broken(backend: str, results: Mapping[tuple[str, str], Sequence[Result]]) -> dict[Layer | None, str]:
+    """The clauses whose basic check fails, by layer; by `None` where all layers rest on it."""
+    return {
+        by_id()[clause].layer: clause
+        for (name, clause), found in results.items()
+        if name == backend and any(result.basic and result.verdict is Verdict.FAIL for result in found)
+    }
+
+
+def exit_status(judgements: Iterable[Judgement], *, enough_seen: bool = True) -> int:
+    """0: all that is claimed and checked passes; 1: something fails; 2: not everything could be judged.
+
+    A failure that is known does not count; one that is known and passes does: its entry is stale.
+    """
+    judgements = list(judgements)
+    if any(
+        (judgement.verdict is Verdict.FAIL) != bool(judgement.known)
+        for judgement in judgements
+        if _said(judgement)
+    ):
         return 1
+    verdicts = {judgement.verdict for judgement in judgements}
     doubtful = verdicts & {Verdict.UNKNOWN, Verdict.NOT_EVALUABLE}
-    return 2 if doubtful or Verdict.PASS not in verdicts else 0
+    return 2 if doubtful or Verdict.PASS not in verdicts or not enough_seen else 0
+
+
+def _said(judgement: Judgement) -> bool:
+    return judgement.verdict in (Verdict.PASS, Verdict.FAIL)
