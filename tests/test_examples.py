@@ -95,6 +95,18 @@ def test_a_folder_of_the_same_name_is_not_taken_for_the_kit(python: Path, tmp_pa
     assert verdicts(tmp_path / "reports" / "conformance-sqlite.jsonl")["PRE-002"] == "pass"
 
 
+@pytest.mark.parametrize("name", ["conformance.py", "conformance/__init__.py", "memcore/__init__.py"])
+def test_the_command_is_not_shadowed(name: str, python: Path, tmp_path: Path) -> None:
+    """`memcore-conformance` runs the installed kit, whatever is called like it in the folder one is in."""
+    shadow = tmp_path / name
+    shadow.parent.mkdir(exist_ok=True)
+    shadow.write_text("raise SystemExit('of somebody else')", encoding="utf-8")
+    options = ["--backend", "sqlite", "-k", "test_the_last_set_wins"]
+    ran = done(python.with_name("memcore-conformance"), *options, cwd=tmp_path)
+    assert "no check ran of" in ran.stdout, ran.stdout + ran.stderr
+    assert verdicts(tmp_path / "reports" / "conformance-sqlite.jsonl")["PRE-002"] == "pass"
+
+
 def test_a_package_of_the_same_name_is_named(python: Path, tmp_path: Path) -> None:
     """Python prefers a package `conformance` of the folder; the one sentence that it prints says so."""
     (tmp_path / "conformance").mkdir()
