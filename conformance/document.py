@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -32,17 +32,42 @@ def updated(document: str) -> str:
     Raises:
         ValueError: A mark is missing.
     """
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the document has no {BEGIN} … {END}")
-    return f"{before}{rendered()}{after}"
+    return between(BEGIN, END, document, rendered())
+
+
+def between(begin: str, end: str, document: str, text: str) -> str:
+    """A document with this text, which begins and ends with the marks, in place of what they enclose.
+
+    Raises:
+        ValueError: A mark is missing.
+    """
+    before, first, rest = document.partition(begin)
+    _, last, after = rest.partition(end)
+    if not first or not last:
+        raise ValueError(f"the document has no {begin} … {end}")
+    return f"{before}{text}{after}"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the document; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m conformance.document", description=__doc__)
-    parser.add_argument("file", type=Path, help="the document, such as docs/contract.md")
+    return write_or_check("conformance.document", "docs/contract.md", updated, arguments)
+
+
+def write_or_check(
+    module: str, example: str, updated: Callable[[str], str], arguments: list[str] | None
+) -> int:
+    """The command of a module that brings a document up to date; the exit status.
+
+    Args:
+        module: Its name.
+        example: A document that it is for.
+        updated: Gives the document as it has to be.
+        arguments: Of the command line.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}", description="Bring the tables of a document up to date."
+    )
+    parser.add_argument("file", type=Path, help=f"the document, such as {example}")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if it is behind")
     chosen = parser.parse_args(arguments)
     before = chosen.file.read_text(encoding="utf-8")

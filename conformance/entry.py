@@ -43,6 +43,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="known deviations, which do not fail the run (default: known.toml, if there is one)",
     )
     group.addoption(
+        "--conformance-report",
+        type=Path,
+        metavar="FILE",
+        help="where the record of the run goes (default: reports/conformance-<backends>.jsonl)",
+    )
+    _add_exploring(group)
+
+
+def _add_exploring(group: pytest.OptionGroup) -> None:
+    group.addoption(
         "--no-shrink",
         dest="conformance_no_shrink",
         action="store_true",
@@ -55,12 +65,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=EXPLORING["max_examples"],
         metavar="N",
         help="look at up to so many examples in checks that explore (default: %(default)s)",
-    )
-    group.addoption(
-        "--conformance-report",
-        type=Path,
-        metavar="FILE",
-        help="where the record of the run goes (default: reports/conformance-<backends>.jsonl)",
     )
 
 

@@ -6,11 +6,10 @@ repeats. With `--check` nothing is written: exit status 1 says that the document
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
+from conformance.document import between, write_or_check
 from conformance.mutants import every
 from conformance.mutants.mutant import Mutant
 
@@ -40,24 +39,12 @@ def updated(document: str) -> str:
     Raises:
         ValueError: A mark is missing.
     """
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the document has no {BEGIN} … {END}")
-    return f"{before}{rendered()}{after}"
+    return between(BEGIN, END, document, rendered())
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the document; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m conformance.mutants.track_record", description=__doc__)
-    parser.add_argument("file", type=Path, help="the document, such as docs/track-record.md")
-    parser.add_argument("--check", action="store_true", help="write nothing; status 1 if it is behind")
-    chosen = parser.parse_args(arguments)
-    before = chosen.file.read_text(encoding="utf-8")
-    after = updated(before)
-    if not chosen.check:
-        chosen.file.write_text(after, encoding="utf-8")
-    return int(chosen.check and before != after)
+    return write_or_check("conformance.mutants.track_record", "docs/track-record.md", updated, arguments)
 
 
 def _rows() -> Iterator[tuple[str, Mutant]]:
