@@ -23,7 +23,7 @@ STAMP = datetime(2024, 5, 1, 12, 30, 0, 123456, tzinfo=UTC)
 def older(url: str, *, id_: str = "bigserial PRIMARY KEY", stamp: str = "timestamptz", more: str = "") -> str:
     """A schema with an older table in it."""
     schema = fresh()
-    sql(url, f"CREATE SCHEMA {schema}")
+    sql(url, f"CREATE EXTENSION IF NOT EXISTS vector; CREATE SCHEMA {schema}")
     sql(
         url,
         f"CREATE TABLE {schema}.conversation_events (id {id_}, user_id text, summary text, "
