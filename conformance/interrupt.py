@@ -34,6 +34,14 @@ class Interrupt:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        return (yield from self._until_it_came())
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        # It may come between two checks, or before the first.
+        return (yield from self._until_it_came())
+
+    def _until_it_came(self) -> Generator[None, object, object]:
         try:
             result = yield
         except KeyboardInterrupt:

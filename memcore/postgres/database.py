@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from psycopg import Error, errors
+from psycopg import Error, errors, sql
 
 from memcore import guards
 from memcore.errors import MemcoreError, StoreClosed, StoreUnavailable
@@ -32,6 +32,11 @@ UNDONE = (errors.SerializationFailure, errors.DeadlockDetected)
 Parameters: TypeAlias = Mapping[str, object]
 T = TypeVar("T")
 Work: TypeAlias = Callable[[Connection], Awaitable[T]]
+IN_TIME = sql.SQL(
+    "extract(epoch FROM clock_timestamp())::float8, 1 / (clock_timestamp() < to_timestamp(%(until)s))::int"
+)
+"""How the row begins that a write gives: the clock in seconds since the epoch, and a division that is by zero
+when it is too late. That undoes what was written, also after waiting for a lock."""
 _CLOCK = b"SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -95,9 +100,7 @@ class Database:
 
         Args:
             call: What it is part of.
-            query: Ends with one row: the clock in seconds since the epoch, then
-                `1 / (clock_timestamp() < to_timestamp(%(until)s))::int`, then whatever else. The division
-                is by zero when it is too late, and undoes what was written, also after waiting for a lock.
+            query: Gives one row: `IN_TIME`, which is evaluated last, then whatever else.
             parameters: Values of the other placeholders.
 
         Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from psycopg import sql
 
+from memcore.postgres.database import IN_TIME
 from memcore.postgres.tables import query
 
 REMEMBER = """
@@ -15,8 +16,7 @@ WITH added AS (
     RETURNING 1
 ),
 counted AS MATERIALIZED (SELECT count(*) FROM added)
-SELECT extract(epoch FROM clock_timestamp())::float8,
-    1 / (clock_timestamp() < to_timestamp(%(until)s))::int, count
+SELECT {in_time}, count
 FROM counted
 """
 
@@ -25,8 +25,7 @@ WITH gone AS (
     DELETE FROM {table} WHERE user_key = %(user_key)s AND user_id = %(user_id)s RETURNING 1
 ),
 counted AS MATERIALIZED (SELECT count(*) FROM gone)
-SELECT extract(epoch FROM clock_timestamp())::float8,
-    1 / (clock_timestamp() < to_timestamp(%(until)s))::int, count
+SELECT {in_time}, count
 FROM counted
 """
 
@@ -79,7 +78,7 @@ class Queries:
     """
 
     def __init__(self, table: sql.Identifier, vectors: sql.Identifier) -> None:
-        parts = {"table": table, "vectors": vectors}
+        parts = {"table": table, "vectors": vectors, "in_time": IN_TIME}
         self.remember = query(REMEMBER, **parts)
         self.forget = query(FORGET, **parts)
         self.exact = query(EXACT, **parts)

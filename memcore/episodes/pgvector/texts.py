@@ -41,7 +41,7 @@ psycopg.adapters.register_dumper(Half, _HalfDumper)
 
 
 def user_key(user_id: str) -> UUID:
-    """16 bytes that stand for a user id of any length in indexes; `user_key.sql` has the other half."""
+    """16 bytes that stand for a user id of any length in indexes; `takeover.sql` has the other half."""
     return UUID(bytes=hashlib.sha256(user_id.encode()).digest()[:16])
 
 

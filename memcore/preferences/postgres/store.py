@@ -9,7 +9,7 @@ from psycopg import sql
 
 from memcore import guards
 from memcore.postgres.connections import Connection
-from memcore.postgres.database import MAX_CONNECTIONS, TIMEOUT_SECONDS, Database
+from memcore.postgres.database import IN_TIME, MAX_CONNECTIONS, TIMEOUT_SECONDS, Database
 from memcore.postgres.store import SCHEMA, PostgresStore
 from memcore.postgres.tables import Table, name_of, query, statements
 from memcore.types import Preference
@@ -26,14 +26,12 @@ INSERT INTO {table} AS old (user_id, key, value, updated_at)
 VALUES (%(user_id)s, %(key)s, %(value)s, clock_timestamp())
 ON CONFLICT (user_id, key) DO UPDATE
 SET value = excluded.value, updated_at = greatest(old.updated_at, excluded.updated_at)
-RETURNING extract(epoch FROM clock_timestamp())::float8,
-    1 / (clock_timestamp() < to_timestamp(%(until)s))::int
+RETURNING {in_time}
 """
 _REMOVE = """
 WITH gone AS (DELETE FROM {table} WHERE {which} RETURNING 1),
 counted AS MATERIALIZED (SELECT count(*) FROM gone)
-SELECT extract(epoch FROM clock_timestamp())::float8,
-    1 / (clock_timestamp() < to_timestamp(%(until)s))::int, count
+SELECT {in_time}, count
 FROM counted
 """
 _ONE = sql.SQL("user_id = %(user_id)s AND key = %(key)s")
@@ -55,9 +53,9 @@ class PostgresPreferenceStore(PostgresStore):
         name = table.identifier
         self._get = query(_GET, table=name)
         self._all = query(_ALL, table=name)
-        self._set = query(_SET, table=name)
-        self._delete = query(_REMOVE, table=name, which=_ONE)
-        self._forget = query(_REMOVE, table=name, which=_OF_USER)
+        self._set = query(_SET, table=name, in_time=IN_TIME)
+        self._delete = query(_REMOVE, table=name, in_time=IN_TIME, which=_ONE)
+        self._forget = query(_REMOVE, table=name, in_time=IN_TIME, which=_OF_USER)
 
     @classmethod
     def from_url(
