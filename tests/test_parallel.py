@@ -199,7 +199,7 @@ def test_an_interrupt_stops_the_server(tmp_path: Path) -> None:
         running.stdout.read()
     assert running.returncode == 2
     assert "footer" not in {event["event"] for event in record(tmp_path)}
-    port = re.search(r"at redis://127.0.0.1:(\d+) ", before)
+    port = re.search(r"at redis://(?:.*@)?127.0.0.1:(\d+) ", before)
     assert port is not None
     assert not answers(int(port[1]))
 
